@@ -1,0 +1,5 @@
+"""`python -m bigiron`."""
+
+from bigiron.cli import main
+
+main()

@@ -1,0 +1,79 @@
+"""The command line: one module a command group, imported only when it is asked for."""
+
+import importlib
+import sys
+from typing import NamedTuple
+
+import click
+
+from bigiron import __version__
+from bigiron.errors import BigironError, ConfigError
+
+EXIT_HEALTHY, EXIT_WARNING, EXIT_CRITICAL, EXIT_NOTHING, EXIT_USAGE = range(5)
+
+
+class Entry(NamedTuple):
+    """Where a command lives and its one-line help, so that --help imports nothing."""
+
+    module: str
+    help: str
+
+
+COMMANDS: dict[str, Entry] = {
+    "inspect": Entry("inspect", "Say what is wrong in log files, tool outputs or a bundle."),
+}
+
+
+class LazyGroup(click.Group):
+    """Loads a command's module when the command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names, in the order in which a person meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command, imported."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module = importlib.import_module(f"bigiron.cli.{entry.module}")
+        command = getattr(module, cmd_name.replace("-", "_"))
+        if not isinstance(command, click.Command):
+            raise TypeError(f"bigiron.cli.{entry.module}.{cmd_name} is not a command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The command list, from the table: nothing is imported for it."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="bigiron")
+def root() -> None:
+    """Runs a fleet of GPU nodes like mainframes.
+
+    Start with `bigiron inspect FILE` (a log in hand), `bigiron scan --prometheus URL` (one look
+    at a live fleet, reading only) or `bigiron hub` (the same, continuously).
+    """
+
+
+def main() -> None:
+    """Entry point: errors raised on purpose become one line and an exit code."""
+    try:
+        status = root.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(EXIT_USAGE)
+    except ConfigError as error:
+        click.echo(f"bigiron: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+    except BigironError as error:
+        click.echo(f"bigiron: {error}", err=True)
+        sys.exit(EXIT_NOTHING)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(status if isinstance(status, int) else 0)

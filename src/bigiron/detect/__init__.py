@@ -1,0 +1,135 @@
+"""Samples, events and facts to findings. Pure: no clock, no input or output, no randomness.
+
+Two shapes. A *stateless* detector is a function of a ``Window``. A *stateful* one folds
+``Block`` after block into an explicit state that can be snapshotted. Both say what is wrong
+*now*; ``settle`` compares with what stood before.
+
+**Silence is not recovery.** A finding closes only if its detector says so (``Recovery``), or no
+longer claims it while it could see all it reads for that subject. A detector that reads events
+(``reads=()``) is never closed by silence.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+from bigiron.model import (
+    CheckResult,
+    Device,
+    Event,
+    Fact,
+    Finding,
+    Job,
+    Maintenance,
+    Node,
+    NodeState,
+    Recovery,
+    Sample,
+    Subject,
+)
+from bigiron.registry import Registry
+
+Key = tuple[str, str]
+"""Node and device name ("" is the node itself)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One metric of one subject: epoch seconds and values, oldest first, equally long."""
+
+    times: Sequence[float]
+    values: Sequence[float]
+
+    @property
+    def last(self) -> float:
+        """The newest value."""
+        return self.values[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """What is known of the nodes and their parts."""
+
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    devices: Mapping[Key, Device] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What was known over the stretch of time that ends at ``now``.
+
+    ``fresh_s`` is how old a sample may be to count as seen.
+    """
+
+    now: datetime
+    fleet: Fleet = field(default_factory=Fleet)
+    series: Mapping[str, Mapping[Key, Series]] = field(default_factory=dict)
+    events: Sequence[Event] = ()
+    facts: Mapping[Key, Mapping[str, Fact]] = field(default_factory=dict)
+    jobs: Sequence[Job] = ()
+    states: Mapping[str, NodeState] = field(default_factory=dict)
+    checks: Sequence[CheckResult] = ()
+    maintenance: Sequence[Maintenance] = ()
+    fresh_s: float = 180.0
+
+    def latest(self, metric: str) -> Iterator[tuple[Key, float]]:
+        """The newest fresh value of each subject that has one."""
+        oldest = self.now.timestamp() - self.fresh_s
+        for key, series in self.series.get(metric, {}).items():
+            if series.times and series.times[-1] >= oldest:
+                yield key, series.values[-1]
+
+    def observed(self, subject: Subject, metrics: Iterable[str]) -> bool:
+        """Whether every one of these metrics was seen, fresh, of this subject.
+
+        A node's own metric or one of any device of it counts for a node; a group is observed if
+        every member is.
+        """
+        if subject.by:
+            return bool(subject.members) and all(
+                self.observed(Subject(node=node), metrics) for node in subject.members
+            )
+        return all(self._fresh(subject, metric) for metric in metrics)
+
+    def _fresh(self, subject: Subject, metric: str) -> bool:
+        oldest = self.now.timestamp() - self.fresh_s
+        of_metric = self.series.get(metric, {})
+        if subject.device:
+            series = of_metric.get((subject.node, subject.device))
+            return series is not None and bool(series.times) and series.times[-1] >= oldest
+        return any(
+            node == subject.node and bool(series.times) and series.times[-1] >= oldest
+            for (node, _), series in of_metric.items()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One stretch of time for the whole fleet: the input of a detector that folds a state."""
+
+    time: datetime
+    fleet: Fleet
+    samples: Sequence[Sample] = ()
+    events: Sequence[Event] = ()
+    jobs: Sequence[Job] = ()
+
+
+S = TypeVar("S")
+
+
+class StatefulDetector(Protocol[S]):
+    """A pure fold over blocks; its state must survive msgspec's JSON there and back."""
+
+    name: str
+    reads: tuple[str, ...]
+
+    def start(self, fleet: Fleet) -> S:
+        """The state before any block."""
+
+    def step(self, state: S, block: Block) -> tuple[S, list[Finding | Recovery]]:
+        """The state after this block and what is wrong now."""
+
+
+detector: Registry[[Window], Iterator[Finding | Recovery]] = Registry(__name__)
+"""Stateless detectors, registered by name."""

@@ -1,0 +1,66 @@
+"""One registry for every extension point: a name, a function and what it reads."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Generic, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin(Generic[P, R]):
+    """A registered function; ``doc`` is the first line of its docstring, its help text."""
+
+    name: str
+    run: Callable[P, R]
+    every_s: float
+    reads: tuple[str, ...]
+    doc: str
+
+
+class Registry(Generic[P, R]):
+    """The plugins of one package, ours and those installed under its entry point group."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+        self._plugins: dict[str, Plugin[P, R]] = {}
+        self._loaded = False
+
+    def __call__(
+        self, *, every_s: float = 0.0, reads: tuple[str, ...] = ()
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """Register a function under its own name; it must have a docstring."""
+
+        def register(run: Callable[P, R]) -> Callable[P, R]:
+            name = run.__name__
+            if name in self._plugins:
+                raise ValueError(f"two plugins named {name} in {self._package}")
+            if not run.__doc__:
+                raise ValueError(f"{self._package}: {name} needs a docstring: it is its help text")
+            self._plugins[name] = Plugin(name, run, every_s, reads, run.__doc__.splitlines()[0])
+            return run
+
+        return register
+
+    def load(self) -> None:
+        """Import every module of the package once, then whatever others have installed."""
+        if self._loaded:
+            return
+        package = importlib.import_module(self._package)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{self._package}.{module.name}")
+        for entry_point in entry_points(group=self._package):
+            entry_point.load()
+        self._loaded = True
+
+    def __iter__(self) -> Iterator[Plugin[P, R]]:
+        self.load()
+        return iter(sorted(self._plugins.values(), key=lambda plugin: plugin.name))
+
+    def __getitem__(self, name: str) -> Plugin[P, R]:
+        self.load()
+        return self._plugins[name]

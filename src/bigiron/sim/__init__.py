@@ -1,0 +1,1 @@
+"""A simulated fleet: nodes, jobs and faults, seen through the exporters people run."""

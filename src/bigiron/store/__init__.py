@@ -1,0 +1,1 @@
+"""What happened (the ledger) and what was measured (samples)."""
