@@ -21,6 +21,7 @@ class Entry(NamedTuple):
 
 COMMANDS: dict[str, Entry] = {
     "inspect": Entry("inspect", "Say what is wrong in log files, tool outputs or a bundle."),
+    "config": Entry("config", "Show an example bigiron.toml, or check one."),
 }
 
 
