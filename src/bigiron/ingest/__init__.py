@@ -12,13 +12,26 @@ document gives the index or name, and by their PCI address (``pci_address``) whe
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from io import BytesIO
 from typing import BinaryIO, Protocol
 
-from bigiron.model import Batch, Observation
+from bigiron.model import (
+    Batch,
+    CheckResult,
+    Device,
+    Event,
+    Fact,
+    Job,
+    Maintenance,
+    Node,
+    NodeState,
+    Note,
+    Observation,
+    Sample,
+)
 from bigiron.registry import Registry
 
 HEAD_BYTES = 65_536
@@ -103,6 +116,28 @@ class Source(Protocol):
         A batch and its cursor are committed together, so a poll that is lost is asked again.
         Raises Temporary (asked again later) or Permanent (shown; asked again rarely).
         """
+
+
+_FIELDS: dict[type[Observation], str] = {
+    Node: "nodes",
+    Device: "devices",
+    Sample: "samples",
+    Event: "events",
+    Fact: "facts",
+    Job: "jobs",
+    NodeState: "states",
+    CheckResult: "checks",
+    Maintenance: "maintenance",
+    Note: "notes",
+}
+
+
+def gather(time: datetime, source: str, observations: Iterable[Observation]) -> Batch:
+    """Observations as a batch, each kind in the order in which it came."""
+    sorted_by: dict[str, list[Observation]] = {name: [] for name in _FIELDS.values()}
+    for seen in observations:
+        sorted_by[_FIELDS[type(seen)]].append(seen)
+    return Batch(time, source, **{name: tuple(every) for name, every in sorted_by.items()})  # type: ignore[arg-type]
 
 
 _PCI = re.compile(
