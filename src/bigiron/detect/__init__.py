@@ -12,13 +12,14 @@ longer claims it while it could see all it reads for that subject. A detector th
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from bigiron.model import (
     CheckResult,
     Device,
     Event,
     Fact,
+    FactValue,
     Finding,
     Job,
     Maintenance,
@@ -56,10 +57,22 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True)
+class Declared:
+    """What nodes of a SKU and role ("" is any) are declared to be: the values a fact may have."""
+
+    facts: Mapping[str, tuple[FactValue, ...]]
+    sku: str = ""
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """What was known over the stretch of time that ends at ``now``.
 
-    ``fresh_s`` is how old a sample may be to count as seen.
+    ``fresh_s`` is how old a sample may be to count as seen. ``sustain_s`` is how long a gauge
+    must stay bad before it is believed; 0 means that this is a single look (a file, a scan) and
+    that nothing more will come. ``seen`` is the time, in epoch seconds, of the newest word of
+    each node, whatever it was about. ``declared`` is the site's own golden config.
     """
 
     now: datetime
@@ -72,6 +85,9 @@ class Window:
     checks: Sequence[CheckResult] = ()
     maintenance: Sequence[Maintenance] = ()
     fresh_s: float = 180.0
+    sustain_s: float = 600.0
+    seen: Mapping[str, float] = field(default_factory=dict)
+    declared: Sequence[Declared] = ()
 
     def latest(self, metric: str) -> Iterator[tuple[Key, float]]:
         """The newest fresh value of each subject that has one."""
@@ -130,6 +146,12 @@ class StatefulDetector(Protocol[S]):
     def step(self, state: S, block: Block) -> tuple[S, list[Finding | Recovery]]:
         """The state after this block and what is wrong now."""
 
+
+fold: Registry[[], StatefulDetector[Any]] = Registry(__name__)
+"""Stateful detectors: a function without arguments that returns one, registered by its name.
+
+The type of the state is the type of what ``start`` returns.
+"""
 
 detector: Registry[[Window], Iterator[Finding | Recovery]] = Registry(__name__)
 """Stateless detectors, registered by name."""

@@ -1,0 +1,237 @@
+"""One turn: what is remembered and what stood before, to what stands now.
+
+Pure: the same memory, standing, time and settings give the same outcome, live or over a recording.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from bigiron.decide.judge import differs, judge
+from bigiron.decide.policy import Policy, Scene, plan
+from bigiron.detect import Declared, Window, detector, fold
+from bigiron.detect.fault import recoveries as fault_recoveries
+from bigiron.detect.settle import Docket, Open, Pending, Rules, settle
+from bigiron.hub.memory import Memory
+from bigiron.model import (
+    Action,
+    Finding,
+    FindingChange,
+    Health,
+    Note,
+    Recovery,
+    Verdict,
+)
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What a turn may be told. ``off`` names detectors that do not run.
+
+    ``fresh_s`` and ``sustain_s`` are those of ``detect.Window``; ``every`` says whether each
+    detector's own interval is kept (live) or all run at every turn (a recording's steps).
+    """
+
+    off: tuple[str, ...] = ()
+    fresh_s: float = 180.0
+    sustain_s: float = 600.0
+    keep_intervals: bool = True
+    declared: tuple[Declared, ...] = ()
+    rules: Rules = Rules()
+    policy: Policy = Policy()
+
+
+class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All that a turn must remember of those before it. JSON there and back.
+
+    ``open`` are the findings that stand, by id; ``pending`` the claims not yet believed, by key;
+    ``verdicts`` the last verdict of each node; ``actions`` those asked for, by key; ``flagged``
+    when each node that is not well began to be so; ``ran`` when each detector last ran;
+    ``folds`` the stateful detectors' states, ``claims`` what each of them claims; ``serial`` the
+    newest batch seen.
+    """
+
+    open: dict[str, Open] = {}
+    pending: dict[str, Pending] = {}
+    next_id: int = 1
+    verdicts: dict[str, Verdict] = {}
+    actions: dict[str, Action] = {}
+    flagged: dict[str, datetime] = {}
+    ran: dict[str, datetime] = {}
+    folds: dict[str, Any] = {}
+    serial: int = 0
+    time: datetime | None = None
+
+    def findings_of(self, node: str) -> dict[str, Finding]:
+        """The open findings about a node or one of its devices, by id."""
+        return {
+            id_: held.finding
+            for id_, held in self.open.items()
+            if held.finding.subject.node == node and not held.finding.subject.by
+        }
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a turn brought: changes of findings, changed verdicts, new actions, failed detectors."""
+
+    changes: tuple[FindingChange, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    actions: tuple[Action, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+def fold_reads() -> frozenset[str]:
+    """The metrics that stateful detectors fold: what a ``Memory`` is made with."""
+    return frozenset(metric for plugin in fold for metric in plugin.reads)
+
+
+def turn(
+    memory: Memory, standing: Standing, now: datetime, settings: Settings | None = None
+) -> tuple[Standing, Outcome]:
+    """One turn at ``now``. Neither memory nor standing is changed; a new standing is given."""
+    settings = settings or Settings()
+    window = memory.window(
+        now,
+        fresh_s=settings.fresh_s,
+        sustain_s=settings.sustain_s,
+        declared=settings.declared,
+    )
+    look = _Look(memory, standing, window, settings)
+    look.stateless()
+    look.stateful()
+    look.recoveries += fault_recoveries((h.finding for h in standing.open.values()), window)
+    docket, changes = settle(
+        Docket(standing.open, standing.pending, standing.next_id),
+        look.claims,
+        look.recoveries,
+        window,
+        reads=look.reads,
+        rules=settings.rules,
+    )
+    findings = {id_: held.finding for id_, held in docket.open.items()}
+    verdicts, flagged, changed = _verdicts(standing, findings, window)
+    scene = Scene(
+        now, window.fleet.nodes.keys(), verdicts, findings, window.states, window.jobs, flagged
+    )
+    actions, new = plan(scene, standing.actions, settings.policy)
+    after = Standing(
+        open=docket.open,
+        pending=docket.pending,
+        next_id=docket.next_id,
+        verdicts=verdicts,
+        actions=actions,
+        flagged=flagged,
+        ran=look.ran,
+        folds=look.folds,
+        serial=memory.serial,
+        time=now,
+    )
+    return after, Outcome(tuple(changes), tuple(changed), new, tuple(look.notes))
+
+
+class _Look:
+    """The detectors' part of a turn: what ran, what it claims, what failed."""
+
+    def __init__(
+        self, memory: Memory, standing: Standing, window: Window, settings: Settings
+    ) -> None:
+        self.memory, self.standing, self.window = memory, standing, window
+        self.settings = settings
+        self.claims: list[Finding] = []
+        self.recoveries: list[Recovery] = []
+        self.reads: dict[str, tuple[str, ...]] = {}
+        self.ran = dict(standing.ran)
+        self.folds: dict[str, Any] = {}
+        self.notes: list[Note] = []
+
+    def stateless(self) -> None:
+        """Run each detector that is due over the window."""
+        touched = self.memory.touched(self.standing.serial)
+        for plugin in detector:
+            if plugin.name in self.settings.off or not self._due(plugin.name, plugin.every_s):
+                continue
+            window = self.window
+            if not plugin.reads and plugin.name == "fault":
+                events = [e for e in window.events if e.node in touched]
+                if not events:
+                    continue
+                window = replace(window, events=events)
+            if self._run(plugin.name, lambda p=plugin, w=window: list(p.run(w))):
+                self.reads[plugin.name] = plugin.reads
+                self.ran[plugin.name] = self.window.now
+
+    def stateful(self) -> None:
+        """Step each stateful detector over what is new."""
+        block = self.memory.block(self.standing.serial, self.window.now)
+        for plugin in fold:
+            if plugin.name in self.settings.off:
+                continue
+            folding = plugin.run()
+            start = folding.start(self.window.fleet)
+            state = self.standing.folds.get(plugin.name, start)
+            if not isinstance(state, type(start)):
+                state = msgspec.convert(state, type(start))
+            self.folds[plugin.name] = state
+
+            def step(folding: Any = folding, state: Any = state, name: str = plugin.name) -> Any:
+                self.folds[name], claims = folding.step(state, block)
+                return claims
+
+            if self._run(plugin.name, step):
+                self.reads[plugin.name] = plugin.reads
+
+    def _due(self, name: str, every_s: float) -> bool:
+        last = self.standing.ran.get(name)
+        if last is None or not every_s or not self.settings.keep_intervals:
+            return True
+        return (self.window.now - last).total_seconds() >= every_s
+
+    def _run(self, name: str, run: Any) -> bool:
+        """Whether a detector ran; one that fails is noted, and what it found before stands."""
+        try:
+            found = run()
+        except Exception as error:  # noqa: BLE001  (one detector's bug must not stop the others)
+            what = f"failed: {type(error).__name__}: {error}"
+            self.notes.append(Note(f"detector {name}", what))
+            return False
+        for one in found:
+            if isinstance(one, Finding):
+                self.claims.append(one)
+            else:
+                self.recoveries.append(one)
+        return True
+
+
+def _verdicts(
+    standing: Standing, findings: Mapping[str, Finding], window: Window
+) -> tuple[dict[str, Verdict], dict[str, datetime], list[Verdict]]:
+    """Every node's verdict, since when it has been unwell, and the verdicts that changed."""
+    of_node: dict[str, dict[str, Finding]] = {node: {} for node in window.fleet.nodes}
+    for id_, finding in findings.items():
+        if not finding.subject.by:
+            of_node.setdefault(finding.subject.node, {})[id_] = finding
+    verdicts: dict[str, Verdict] = {}
+    flagged: dict[str, datetime] = {}
+    changed: list[Verdict] = []
+    for node in sorted(of_node):
+        new = judge(node, of_node[node], window.now, seen=node in window.seen)
+        old = standing.verdicts.get(node)
+        if differs(old, new):
+            changed.append(new)
+            verdicts[node] = new
+        else:
+            verdicts[node] = old or new
+        if new.health in (Health.DEGRADED, Health.UNHEALTHY):
+            flagged[node] = standing.flagged.get(node, window.now)
+    return verdicts, flagged, changed
+
+
+def nodes_of(changes: Iterable[FindingChange]) -> set[str]:
+    """The nodes that some changes are about; the members of a group each."""
+    nodes: set[str] = set()
+    for change in changes:
+        subject = change.finding.subject
+        nodes |= set(subject.members) if subject.by else {subject.node}
+    return nodes
