@@ -1,8 +1,8 @@
 """The only door to a machine: every file read and command run on a node goes through Host."""
 
 import subprocess
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bigiron.errors import NoData, Permanent, Temporary
@@ -12,11 +12,16 @@ READ_LIMIT = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """``root`` is "/" in life and a captured machine's folder in tests; ``path`` finds commands."""
+    """``root`` is "/" in life and a captured machine's folder in tests; ``path`` finds commands.
+
+    ``env`` is handed to them besides PATH, LC_ALL and TZ, which are always set: a site's
+    ``SLURM_CONF``, for one.
+    """
 
     name: str = ""
     root: Path = Path("/")
     path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    env: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, path: str) -> str:
         """A small file's text, stripped; bad bytes replaced. Raises NoData, Permanent."""
@@ -42,7 +47,7 @@ class Host:
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=timeout_s,
-                env={"PATH": self.path, "LC_ALL": "C", "TZ": "UTC"},
+                env={**self.env, "PATH": self.path, "LC_ALL": "C", "TZ": "UTC"},
                 check=False,
             )
         except (FileNotFoundError, PermissionError) as error:
