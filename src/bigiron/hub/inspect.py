@@ -126,7 +126,7 @@ def judge(readings: Sequence[Reading], now: datetime) -> tuple[list[Finding], Wi
         times = [o.time for o in observations if isinstance(o, Event) and o.time is not None]
         newest = max([newest, reading.document.now, *times])
         memory.take(gather(reading.document.now, reading.document.name, observations))
-    window = memory.window(min(newest, now) if readings else now, fresh_s=float("inf"))
+    window = memory.window(min(newest, now) if readings else now, fresh_s=float("inf"), sustain_s=0.0)
     return list(_claims(window)), window
 
 
