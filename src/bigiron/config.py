@@ -38,6 +38,10 @@ class HubConfig(Section, frozen=True):
     fresh_s: Annotated[
         float, Meta(gt=0, le=86_400, description="A sample older than this many seconds is stale.")
     ] = 180.0
+    sustain_s: Annotated[
+        float,
+        Meta(ge=0, le=86_400, description="Seconds a gauge must stay bad before it is believed."),
+    ] = 600.0
     event_days: Annotated[
         float, Meta(gt=0, le=365, description="Days of events kept in memory for judging.")
     ] = 7.0

@@ -64,17 +64,23 @@ class Report(msgspec.Struct, frozen=True):
 
 def inspect(paths: list[str], documents: Documents, now: datetime | None = None) -> Report:
     """Reads every document under the paths and says what is wrong with whom."""
-    readings: list[Reading] = []
     notes: list[Note] = []
-    formats = [(plugin.name, plugin.run()) for plugin in reader]
-    for document in documents.of(paths):
-        read = _read(document, formats, notes)
-        if read is not None:
-            readings.append(read)
-    assign(readings)
+    readings = read_all(paths, documents, notes)
     notes += documents.notes
     findings, window = judge(readings, now or datetime.now(UTC))
     return _report(readings, findings, window, notes)
+
+
+def read_all(paths: list[str], documents: Documents, notes: list[Note]) -> list[Reading]:
+    """Every recognised document under the paths, each with its host; ``notes`` grows."""
+    formats = [(plugin.name, plugin.run()) for plugin in reader]
+    readings = [
+        reading
+        for document in documents.of(paths)
+        if (reading := _read(document, formats, notes)) is not None
+    ]
+    assign(readings)
+    return readings
 
 
 def _read(
@@ -122,11 +128,13 @@ def judge(readings: Sequence[Reading], now: datetime) -> tuple[list[Finding], Wi
     )
     newest = datetime.min.replace(tzinfo=UTC)
     for reading in sorted(readings, key=lambda r: (r.document.now, r.document.name)):
-        observations = list(_owned(reading))
+        observations = list(owned(reading))
         times = [o.time for o in observations if isinstance(o, Event) and o.time is not None]
         newest = max([newest, reading.document.now, *times])
         memory.take(gather(reading.document.now, reading.document.name, observations))
-    window = memory.window(min(newest, now) if readings else now, fresh_s=float("inf"), sustain_s=0.0)
+    window = memory.window(
+        min(newest, now) if readings else now, fresh_s=float("inf"), sustain_s=0.0
+    )
     return list(_claims(window)), window
 
 
@@ -137,7 +145,7 @@ def _claims(window: Window) -> Iterator[Finding]:
                 yield claim
 
 
-def _owned(reading: Reading) -> Iterator[Observation]:
+def owned(reading: Reading) -> Iterator[Observation]:
     """The reading's observations, with its host where they name none, and its name as source."""
     for seen in reading.observations:
         changes: dict[str, str] = {}
