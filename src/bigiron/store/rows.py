@@ -1,0 +1,202 @@
+"""Our nouns as rows of the ledger, and back."""
+
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+from sqlalchemy import RowMapping
+
+from bigiron.model import (
+    Action,
+    ActionKind,
+    CheckResult,
+    Event,
+    Finding,
+    FindingChange,
+    Health,
+    Job,
+    Maintenance,
+    Mode,
+    Verdict,
+    When,
+)
+
+Row = dict[str, Any]
+GIVEN_TIME = "given_time"
+"""Attribute that keeps the time an event claimed, where the hub did not believe it."""
+
+
+def json(value: object) -> str:
+    """Compact JSON text."""
+    return msgspec.json.encode(value).decode()
+
+
+def digest(*parts: object) -> str:
+    """A short name for the same parts, always the same."""
+    return blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()
+
+
+def event_key(event: Event) -> str:
+    """Identity of an event: the same line read twice is the same event."""
+    time = event.attrs.get(GIVEN_TIME) or event.time
+    return digest(
+        event.source,
+        event.line,
+        event.node,
+        event.device,
+        event.code,
+        time,
+        event.uptime_s,
+        event.text,
+    )
+
+
+def event_row(event: Event, seen: datetime) -> Row:
+    """The row of an event first seen at ``seen``."""
+    return {
+        "key": event_key(event),
+        "seen": seen,
+        "time": event.time,
+        "node": event.node,
+        "device": event.device,
+        "code": event.code,
+        "text": event.text,
+        "source": event.source,
+        "line": event.line,
+        "uptime_s": event.uptime_s,
+        "attrs": json(event.attrs),
+        "count": event.count,
+    }
+
+
+def event_of(row: RowMapping) -> Event:
+    """The event of a row."""
+    return Event(
+        node=row["node"],
+        code=row["code"],
+        text=row["text"],
+        device=row["device"],
+        time=row["time"],
+        uptime_s=row["uptime_s"],
+        source=row["source"],
+        line=row["line"],
+        attrs=msgspec.json.decode(row["attrs"], type=dict[str, str]),
+        count=row["count"],
+    )
+
+
+def job_row(job: Job) -> Row:
+    """The row of a job."""
+    return {
+        "id": job.id,
+        "state": job.state,
+        "user": job.user,
+        "nodes": json(job.nodes),
+        "start": job.start,
+        "end": job.end,
+        "job": json(job),
+    }
+
+
+def check_row(check: CheckResult, seen: datetime) -> Row:
+    """The row of a check's result."""
+    text = json(check)
+    return {
+        "key": digest(text),
+        "node": check.node,
+        "device": check.device,
+        "check_name": check.check,
+        "status": check.status.value,
+        "result": text,
+        "time": check.time or seen,
+    }
+
+
+def maintenance_row(work: Maintenance) -> Row:
+    """The row of planned work."""
+    return {
+        "key": digest(work.start, work.end, work.kind, work.nodes),
+        "start": work.start,
+        "end": work.end,
+        "kind": work.kind,
+        "nodes": json(work.nodes),
+    }
+
+
+def maintenance_of(row: RowMapping) -> Maintenance:
+    """The planned work of a row."""
+    nodes = msgspec.json.decode(row["nodes"], type=tuple[str, ...])
+    return Maintenance(row["start"], row["end"], nodes, row["kind"])
+
+
+def change_row(change: FindingChange) -> Row:
+    """The row of a finding's change, for the history."""
+    return {
+        "time": change.time,
+        "id": change.id,
+        "change": change.change.value,
+        "because": change.because,
+        "finding": json(change.finding),
+    }
+
+
+def finding_of(text: str) -> Finding:
+    """The finding of its JSON."""
+    return msgspec.json.decode(text, type=Finding)
+
+
+def verdict_row(verdict: Verdict) -> Row:
+    """The row of a verdict."""
+    return {
+        "node": verdict.node,
+        "health": verdict.health.value,
+        "findings": json(verdict.findings),
+        "because": verdict.because,
+        "time": verdict.time,
+        "p_fail_24h": verdict.p_fail_24h,
+    }
+
+
+def verdict_of(row: RowMapping) -> Verdict:
+    """The verdict of a row."""
+    return Verdict(
+        time=row["time"],
+        node=row["node"],
+        health=Health(row["health"]),
+        p_fail_24h=row["p_fail_24h"],
+        findings=msgspec.json.decode(row["findings"], type=tuple[str, ...]),
+        because=row["because"],
+    )
+
+
+def action_row(action: Action) -> Row:
+    """The row of an action."""
+    key = action.key or digest(action.node, action.kind, action.time, action.findings)
+    return {
+        "once": f"{key}|held" if action.held else key,
+        "key": key,
+        "time": action.time,
+        "node": action.node,
+        "kind": action.kind.value,
+        "mode": action.mode.value,
+        "reason": action.reason,
+        "findings": json(action.findings),
+        "when": action.when.value,
+        "held": action.held,
+    }
+
+
+def action_of(row: RowMapping) -> Action:
+    """The action of a row."""
+    return Action(
+        time=row["time"],
+        node=row["node"],
+        kind=ActionKind(row["kind"]),
+        mode=Mode(row["mode"]),
+        reason=row["reason"],
+        findings=msgspec.json.decode(row["findings"], type=tuple[str, ...]),
+        when=When(row["when"]),
+        key=row["key"],
+        held=row["held"],
+    )
