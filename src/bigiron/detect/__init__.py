@@ -72,7 +72,8 @@ class Window:
     ``fresh_s`` is how old a sample may be to count as seen. ``sustain_s`` is how long a gauge
     must stay bad before it is believed; 0 means that this is a single look (a file, a scan) and
     that nothing more will come. ``seen`` is the time, in epoch seconds, of the newest word of
-    each node, whatever it was about. ``declared`` is the site's own golden config.
+    each node, whatever it was about. ``declared`` is the site's own golden config. ``touched`` names
+    the nodes that have new events since the last look; None if all are to be looked at.
     """
 
     now: datetime
@@ -88,6 +89,21 @@ class Window:
     sustain_s: float = 600.0
     seen: Mapping[str, float] = field(default_factory=dict)
     declared: Sequence[Declared] = ()
+    touched: frozenset[str] | None = None
+
+    @property
+    def single_look(self) -> bool:
+        """Whether this is all there will be: one file, one scan."""
+        return self.sustain_s <= 0 or self.fresh_s == float("inf")
+
+    def last_seen(self, node: str) -> float | None:
+        """When, in epoch seconds, anything was last heard of a node; None if never."""
+        if node in self.seen:
+            return self.seen[node]
+        times = [e.time.timestamp() for e in self.events if e.node == node and e.time is not None]
+        for of_metric in self.series.values():
+            times += [s.times[-1] for (n, _), s in of_metric.items() if n == node and s.times]
+        return max(times, default=None)
 
     def latest(self, metric: str) -> Iterator[tuple[Key, float]]:
         """The newest fresh value of each subject that has one."""

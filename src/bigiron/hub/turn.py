@@ -148,17 +148,11 @@ class _Look:
 
     def stateless(self) -> None:
         """Run each detector that is due over the window."""
-        touched = self.memory.touched(self.standing.serial)
+        window = replace(self.window, touched=self.memory.touched(self.standing.serial))
         for plugin in detector:
             if plugin.name in self.settings.off or not self._due(plugin.name, plugin.every_s):
                 continue
-            window = self.window
-            if not plugin.reads and plugin.name == "fault":
-                events = [e for e in window.events if e.node in touched]
-                if not events:
-                    continue
-                window = replace(window, events=events)
-            if self._run(plugin.name, lambda p=plugin, w=window: list(p.run(w))):
+            if self._run(plugin.name, lambda p=plugin: list(p.run(window))):
                 self.reads[plugin.name] = plugin.reads
                 self.ran[plugin.name] = self.window.now
 

@@ -1,0 +1,86 @@
+"""Whether a program's error follows the device across users, and so may be the device's after all.
+
+XID 13, 31 and 43 are application-level unless one GPU shows them under several tenants
+(NVIDIA's XID workflows; the exclusion of 13/31/43 in the reliability studies).
+"""
+
+from collections.abc import Iterable
+
+from bigiron.detect import Window
+from bigiron.detect.incidents import Incident
+from bigiron.model import Event, Job
+
+MIN_USERS = 2
+"""Users whose programs failed on this device and on no other."""
+
+MIN_DAYS = 3
+"""Distinct days on one device, where no job history is known."""
+
+
+class Tenants:
+    """Who ran where, for the events of one window; built when first asked."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._jobs: dict[str, list[Job]] = {}
+        self._by_code: dict[str, list[Event]] | None = None
+
+    def follows_device(self, incident: Incident) -> str:
+        """A sentence why the device may be at fault; "" if the programs are.
+
+        With job history: at least two users' jobs failed with this code here while none of
+        theirs did on another device. Without: it came on three different days, always on this
+        device of its node.
+        """
+        if not incident.device or incident.count < MIN_USERS:
+            return ""
+        events = self._of_code(incident.code)
+        if not self._window.jobs:
+            return _by_days(incident, events)
+        here: set[str] = set()
+        elsewhere: set[str] = set()
+        for event in events:
+            user = self._user(event)
+            if user and event.node == incident.node and event.device == incident.device:
+                here.add(user)
+            elif user:
+                elsewhere.add(user)
+        alone = len(here - elsewhere)
+        if alone < MIN_USERS:
+            return ""
+        return f"It follows the device: {alone} users' programs failed so here and nowhere else."
+
+    def _of_code(self, code: str) -> list[Event]:
+        if self._by_code is None:
+            self._by_code = {}
+            for event in self._window.events:
+                self._by_code.setdefault(event.code, []).append(event)
+            for job in self._window.jobs:
+                for node in job.nodes:
+                    self._jobs.setdefault(node, []).append(job)
+        return self._by_code.get(code, [])
+
+    def _user(self, event: Event) -> str:
+        """Who ran on the event's node at its time; "" if nobody or several did."""
+        if event.time is None:
+            return ""
+        users = set()
+        for job in self._jobs.get(event.node, ()):
+            begun = job.start is not None and job.start <= event.time
+            if begun and (job.end is None or job.end >= event.time):
+                users.add(job.user)
+        return users.pop() if len(users) == 1 else ""
+
+
+def _by_days(incident: Incident, events: Iterable[Event]) -> str:
+    days = set()
+    for event in events:
+        if event.node != incident.node:
+            continue
+        if event.device != incident.device:
+            return ""
+        if event.time is not None:
+            days.add(event.time.date())
+    if len(days) < MIN_DAYS:
+        return ""
+    return f"It came on {len(days)} different days, each time on this device of the node."

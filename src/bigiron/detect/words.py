@@ -1,0 +1,145 @@
+"""Sentences an operator would say: who, what, when, and what followed."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from bigiron.detect import Window
+from bigiron.detect.incidents import Incident, Stamped
+from bigiron.faults import catalogue
+from bigiron.model import Event
+
+VERBS = {
+    "xid.48": "had an uncorrectable memory error",
+    "xid.62": "had its internal micro-controller halt",
+    "xid.63": "queued a row remap",
+    "xid.64": "failed to remap a memory row",
+    "xid.74": "reported an NVLink error",
+    "xid.79": "fell off the bus",
+    "xid.94": "had a contained memory error",
+    "xid.95": "had an uncontained memory error",
+    "xid.119": "did not answer: its GSP timed out",
+    "xid.120": "had a GSP error",
+    "ib.link_down": "lost its link",
+    "amdgpu.lost": "was lost from the bus",
+    "nvrm.gpu_lost": "was lost",
+}
+"""What a fault does, where saying so reads better than the catalogue's name for it."""
+
+KINDS = {
+    "gpu": "GPU",
+    "switch": "NVSwitch",
+    "nic": "adapter",
+    "nvme": "NVMe drive",
+    "dimm": "memory module",
+    "cpu": "CPU",
+    "psu": "power supply",
+    "fan": "fan",
+}
+
+
+def label(code: str) -> str:
+    """``XID 79``, ``SXid 20034``, ``recovery action 2``; other codes as they are."""
+    family, _, rest = code.partition(".")
+    if family == "xid" and rest[:1].isdigit():
+        number, _, more = rest.partition(".")
+        return f"XID {number}" + (f" {more}" if more else "")
+    if family == "sxid" and rest.isdigit():
+        return f"SXid {rest}"
+    if family == "recovery" and rest.isdigit():
+        return f"XID 154, recovery action {rest}"
+    return code
+
+
+def device_words(window: Window, node: str, device: str, kind: str) -> str:
+    """``GPU 9b:00 (gpu4)``, as far as its address and name are known."""
+    noun = KINDS.get(kind, "device")
+    known = window.fleet.devices.get((node, device))
+    bus = known.bus if known is not None else ""
+    if not bus and (fact := window.facts.get((node, device), {}).get("bus")):
+        bus = str(fact.value)
+    if ":" in device:
+        return f"{noun} {short(device)}"
+    return f"{noun} {short(bus)} ({device})" if bus else f"{noun} {device}"
+
+
+def short(bus: str) -> str:
+    """``9b:00`` of ``0000:9b:00.0``: how people name a GPU."""
+    bus = bus.removeprefix("0000:")
+    return bus.removesuffix(".0")
+
+
+def when(event: Event) -> str:
+    """``at 2026-03-02 16:24:18``, or the kernel's own clock where there is no other."""
+    if event.time is not None:
+        return f"at {at(event.time)}"
+    if event.uptime_s is not None:
+        return f"{event.uptime_s:.0f} s after boot"
+    return f"in line {event.line}" if event.line else "at an unknown time"
+
+
+def at(time: datetime) -> str:
+    """Date and time to the second, UTC, as one greps for it."""
+    return f"{time:%Y-%m-%d %H:%M:%S}"
+
+
+def told(window: Window, incident: Incident) -> str:
+    """The sentence of an incident: who, what, when, how often, and what follows from it."""
+    event = incident.first.event
+    who = subject_words(window, incident)
+    verb = VERBS.get(incident.code)
+    what = f" {verb}" if verb else f": {_lower(incident.fault.name)}"
+    text = f"{who}{what} {when(event)} ({label(incident.code)})"
+    if incident.count > 1:
+        text += f", {incident.count} times until {when(incident.last.event).removeprefix('at ')}"
+    follows = followed(incident)
+    if incident.earlier_boot:
+        text = f"in an earlier boot, {text}"
+    return f"{text}; {follows}." if follows else f"{text}."
+
+
+def subject_words(window: Window, incident: Incident) -> str:
+    """Whom an incident is about, in words."""
+    if incident.devices:
+        noun = KINDS.get(incident.fault.device, "device")
+        names = ", ".join(incident.devices)
+        return f"{len(incident.devices)} {noun}s ({names})"
+    if not incident.device:
+        return "the host"
+    return device_words(window, incident.node, incident.device, incident.fault.device)
+
+
+def followed(incident: Incident) -> str:
+    """``3 NVSwitch faults (SXid 20034) 12 s later follow from it``; "" if nothing did."""
+    if not incident.followers:
+        return ""
+    groups: dict[str, list[Stamped]] = {}
+    for stamped in incident.followers:
+        groups.setdefault(stamped.event.code, []).append(stamped)
+    parts = [_group(incident, code, same) for code, same in list(groups.items())[:3]]
+    if len(groups) > 3:
+        parts.append(f"{len(groups) - 3} more codes")
+    one = len(groups) == 1 and _count(incident.followers) == 1
+    return f"{_listed(parts)} {'follows' if one else 'follow'} from it"
+
+
+def _group(incident: Incident, code: str, same: Sequence[Stamped]) -> str:
+    fault = catalogue().find(code)
+    count = _count(same)
+    noun = KINDS.get(fault.device, "")
+    what = f"{noun} fault".strip()
+    after_s = same[0].t - incident.first.t
+    delay = f" {after_s:.0f} s later" if after_s >= 1 else ""
+    return f"{count} {what}{'s' if count > 1 else ''} ({label(code)}){delay}"
+
+
+def _count(same: Sequence[Stamped]) -> int:
+    return sum(s.event.count for s in same)
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _lower(name: str) -> str:
+    """A catalogue name in the middle of a sentence; abbreviations keep their capitals."""
+    return name[:1].lower() + name[1:] if name[1:2].islower() else name
