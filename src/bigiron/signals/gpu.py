@@ -1,7 +1,8 @@
 """Signals of accelerators. Exporters' names by version:
 
-* ``dcgm``: dcgm-exporter's names are DCGM's field names; DCGM 4.5 renamed many, exporter 1.x
-  wrote lower-case ones (NVIDIA/dcgm-exporter etc/*.csv; dcgm_fields.h).
+* ``dcgm``: dcgm-exporter's names are DCGM's field names; DCGM 4.5 renamed many, 4.7 added
+  fields in base units, exporter 1.x wrote lower-case names (NVIDIA/dcgm-exporter etc/*.csv;
+  dcgm_fields.h; DCGM documentation, field identifiers).
 * ``nvml``: names of ``nvidia-smi --query-gpu``; ``nvidia_gpu_exporter`` exports those.
 * ``amd_exporter``: ROCm/device-metrics-exporter, docs/configuration/metricslist.md.
 * ``amd_smi``: keys of ``amd-smi metric --json``, joined by dots.
@@ -99,7 +100,8 @@ _THERMAL_AND_POWER: tuple[Signal, ...] = (
         Kind.COUNTER,
         Bad.NONE,
         "energy used",
-        dcgm="DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION*1e-3 dcgm_total_energy_consumption*1e-3",
+        dcgm="DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION*1e-3 dcgm_total_energy_consumption*1e-3 "
+        "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL",
         amd_exporter="GPU_ENERGY_CONSUMED*1e-6",
         amd_smi="energy.total_energy_consumption",
     ),
@@ -109,7 +111,7 @@ _THERMAL_AND_POWER: tuple[Signal, ...] = (
         Kind.GAUGE,
         Bad.ANY,
         "fan speed, of its greatest",
-        dcgm=f"DCGM_FI_DEV_FAN_SPEED{_PERCENT}",
+        dcgm=f"DCGM_FI_DEV_FAN_SPEED{_PERCENT} DCGM_FI_DEV_FAN_SPEED_RATIO",
         nvml=f"fan.speed{_PERCENT}",
         nvidia_gpu_exporter="nvidia_smi_fan_speed_ratio",
         amd_smi=f"fan.usage{_PERCENT}",
@@ -132,7 +134,7 @@ _CLOCKS: tuple[Signal, ...] = (
         Kind.GAUGE,
         Bad.LOW,
         "clock of the compute units",
-        dcgm=f"DCGM_FI_DEV_SM_CLOCK{_MHZ} dcgm_sm_clock{_MHZ}",
+        dcgm=f"DCGM_FI_DEV_SM_CLOCK{_MHZ} dcgm_sm_clock{_MHZ} DCGM_FI_DEV_SM_CLOCK_HERTZ",
         nvml=f"clocks.current.sm{_MHZ} clocks.sm{_MHZ} "
         f"clocks.current.graphics{_MHZ} clocks.gr{_MHZ}",
         nvidia_gpu_exporter="nvidia_smi_clocks_current_sm_clock_hz "
@@ -146,7 +148,7 @@ _CLOCKS: tuple[Signal, ...] = (
         Kind.GAUGE,
         Bad.LOW,
         "clock of GPU memory",
-        dcgm=f"DCGM_FI_DEV_MEM_CLOCK{_MHZ} dcgm_memory_clock{_MHZ}",
+        dcgm=f"DCGM_FI_DEV_MEM_CLOCK{_MHZ} dcgm_memory_clock{_MHZ} DCGM_FI_DEV_MEMORY_CLOCK_HERTZ",
         nvml=f"clocks.current.memory{_MHZ} clocks.mem{_MHZ}",
         nvidia_gpu_exporter="nvidia_smi_clocks_current_memory_clock_hz",
         amd_smi=f"clock.mem_0.clk{_MHZ} clock.mem.clk{_MHZ}",
@@ -157,7 +159,7 @@ _CLOCKS: tuple[Signal, ...] = (
         Kind.GAUGE,
         Bad.LOW,
         "highest compute clock",
-        dcgm=f"DCGM_FI_DEV_MAX_SM_CLOCK{_MHZ}",
+        dcgm=f"DCGM_FI_DEV_MAX_SM_CLOCK{_MHZ} DCGM_FI_DEV_MAX_SM_CLOCK_HERTZ",
         nvml=f"clocks.max.sm{_MHZ} clocks.max.graphics{_MHZ}",
         nvidia_gpu_exporter="nvidia_smi_clocks_max_sm_clock_hz "
         "nvidia_smi_clocks_max_graphics_clock_hz",
@@ -201,6 +203,16 @@ _THROTTLES = (
     ("hw_thermal", "CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS", "hardware saw heat"),
     ("hw_power_brake", "CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS", "of the power brake"),
 )
+
+
+def _base_unit(name: str) -> str:
+    """DCGM 4.7's field in seconds for the first six (fields 1617 to 1622)."""
+    word = {"board_limit": "LIMIT", "low_utilization": "LOW_UTIL"}.get(name, name.upper())
+    if name.startswith(("sw_", "hw_")):
+        return ""
+    return f" DCGM_FI_DEV_GPU_{word}_THROTTLE_SECONDS_TOTAL"
+
+
 # NVML counts violations in nanoseconds and DCGM passes that on; documents up to DCGM 3.0 called
 # the same number microseconds.
 _THROTTLED: tuple[Signal, ...] = (
@@ -211,7 +223,7 @@ _THROTTLED: tuple[Signal, ...] = (
             Kind.COUNTER,
             Bad.NONE if name == "low_utilization" else Bad.HIGH,
             f"time at lowered clocks: {why}",
-            dcgm=f"DCGM_FI_DEV_{field}{_NS}",
+            dcgm=f"DCGM_FI_DEV_{field}{_NS}{_base_unit(name)}",
         )
         for name, field, why in _THROTTLES
     ),
@@ -228,16 +240,16 @@ _LOADS = (
     (
         "gpu_utilization_ratio",
         "share of time a kernel ran",
-        f"DCGM_FI_DEV_GPU_UTIL{_PERCENT} DCGM_FI_DEV_GPU_UTIL_RATIO{_PERCENT} "
-        f"dcgm_gpu_utilization{_PERCENT}",
+        f"DCGM_FI_DEV_GPU_UTIL{_PERCENT} DCGM_FI_DEV_GPU_UTIL_RATIO dcgm_gpu_utilization{_PERCENT}",
         "utilization.gpu",
-        "GPU_GFX_ACTIVITY",
+        "GPU_GFX_ACTIVITY GPU_USAGE",
         "usage.gfx_activity",
     ),
     (
         "gpu_memory_utilization_ratio",
         "share of time memory was read or written",
-        f"DCGM_FI_DEV_MEM_COPY_UTIL{_PERCENT} dcgm_mem_copy_utilization{_PERCENT}",
+        f"DCGM_FI_DEV_MEM_COPY_UTIL{_PERCENT} dcgm_mem_copy_utilization{_PERCENT} "
+        "DCGM_FI_DEV_MEMORY_UTIL_RATIO",
         "utilization.memory",
         "GPU_UMC_ACTIVITY",
         "usage.umc_activity",
@@ -245,7 +257,7 @@ _LOADS = (
     (
         "gpu_encoder_utilization_ratio",
         "share of time the encoder ran",
-        f"DCGM_FI_DEV_ENC_UTIL{_PERCENT} dcgm_enc_utilization{_PERCENT}",
+        f"DCGM_FI_DEV_ENC_UTIL{_PERCENT} dcgm_enc_utilization{_PERCENT} DCGM_FI_DEV_ENC_UTIL_RATIO",
         "utilization.encoder",
         "",
         "",
@@ -253,7 +265,7 @@ _LOADS = (
     (
         "gpu_decoder_utilization_ratio",
         "share of time the decoder ran",
-        f"DCGM_FI_DEV_DEC_UTIL{_PERCENT} dcgm_dec_utilization{_PERCENT}",
+        f"DCGM_FI_DEV_DEC_UTIL{_PERCENT} dcgm_dec_utilization{_PERCENT} DCGM_FI_DEV_DEC_UTIL_RATIO",
         "utilization.decoder",
         "GPU_VCN_ACTIVITY",
         "",
@@ -302,7 +314,7 @@ def _load(name: str, text: str, dcgm: str, nvml: str, amd: str, smi: str) -> Sig
         "nvidia_gpu_exporter": f"nvidia_smi_{nvml.replace('.', '_')}_ratio",
     }
     if amd:
-        exporters["amd_exporter"] = f"{amd}{_PERCENT}"
+        exporters["amd_exporter"] = " ".join(name + _PERCENT for name in amd.split())
     if smi:
         exporters["amd_smi"] = f"{smi}{_PERCENT}"
     return signal(name, "ratio", Kind.GAUGE, Bad.NONE, text, **exporters)
@@ -315,11 +327,17 @@ def _profiled(name: str, text: str, fields: str) -> Signal:
 
 
 def _memory(what: str, text: str, amd: str = "", smi: str = "") -> Signal:
-    exporters = {"dcgm": f"DCGM_FI_DEV_FB_{what.upper()}{_MIB} dcgm_fb_{what}{_MIB}"}
+    exact = "CAPACITY" if what == "total" else what.upper()
+    exporters = {
+        "dcgm": f"DCGM_FI_DEV_FB_{what.upper()}{_MIB} dcgm_fb_{what}{_MIB} "
+        f"DCGM_FI_DEV_FB_{exact}_BYTES"
+    }
     exporters["nvml"] = f"memory.{what}{_MIB}"
     exporters["nvidia_gpu_exporter"] = f"nvidia_smi_memory_{what}_bytes"
     if amd:
-        exporters["amd_exporter"] = f"{amd}{_MIB}"
+        exporters["amd_exporter"] = " ".join(
+            name if "*" in name else name + _MIB for name in amd.split()
+        )
     if smi:
         exporters["amd_smi"] = f"{smi}{_MIB}"
     return signal(
@@ -338,7 +356,9 @@ _LOAD: tuple[Signal, ...] = (
     _memory("used", "memory in use", "GPU_USED_VRAM", "mem_usage.used_vram"),
     _memory("free", "memory free", "GPU_FREE_VRAM", "mem_usage.free_vram"),
     _memory("reserved", "memory kept by the driver and firmware"),
-    _memory("total", "memory installed", "GPU_TOTAL_VRAM", "mem_usage.total_vram"),
+    _memory(
+        "total", "memory installed", "GPU_TOTAL_VRAM GPU_TOTAL_MEMORY*1e6", "mem_usage.total_vram"
+    ),
 )
 
 GPU: tuple[Signal, ...] = _THERMAL_AND_POWER + _CLOCKS + _THROTTLED + _LOAD + GPU_ERRORS + GPU_LINKS

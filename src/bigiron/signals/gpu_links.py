@@ -138,7 +138,12 @@ _NVLINK: tuple[Signal, ...] = (
             f"NVLink: {text}, all links",
             dcgm=f"DCGM_FI_DEV_NVLINK_{field}_COUNT_TOTAL DCGM_FI_DEV_NVLINK_{field}_TOTAL"
             + {
-                "recoveries": " DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS "
+                "crc_flit_errors": " DCGM_FI_DEV_NVLINK_ERROR_DL_CRC "
+                "DCGM_FI_DEV_NVLINK_CRC_ERROR_TOTAL",
+                "replays": " DCGM_FI_DEV_NVLINK_ERROR_DL_REPLAY DCGM_FI_DEV_NVLINK_REPLAY_TOTAL",
+                "recoveries": " DCGM_FI_DEV_NVLINK_ERROR_DL_RECOVERY "
+                "DCGM_FI_DEV_NVLINK_RECOVERY_TOTAL"
+                " DCGM_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS "
                 "DCGM_FI_DEV_NVLINK_RECOVERY_EVENT_TOTAL",
             }.get(name, ""),
         )
@@ -151,9 +156,11 @@ _NVLINK: tuple[Signal, ...] = (
         "bytes_per_second",
         Kind.GAUGE,
         Bad.NONE,
-        "NVLink traffic, both ways, all links",
-        dcgm="DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL*1e6 DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL*1e6 "
-        "dcgm_nvlink_bandwidth_total*1e6",
+        "NVLink traffic, both ways, all links; DCGM gives KiB/s divided by 1000, a rate whatever "
+        "its TYPE line says",
+        dcgm="DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL*1024000 "
+        "DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL*1024000 dcgm_nvlink_bandwidth_total*1024000 "
+        "DCGM_FI_DEV_NVLINK_THROUGHPUT_BYTES_PER_SECOND",
     ),
     *(
         signal(
