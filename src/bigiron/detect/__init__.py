@@ -72,8 +72,8 @@ class Window:
     ``fresh_s`` is how old a sample may be to count as seen. ``sustain_s`` is how long a gauge
     must stay bad before it is believed; 0 means that this is a single look (a file, a scan) and
     that nothing more will come. ``seen`` is the time, in epoch seconds, of the newest word of
-    each node, whatever it was about. ``declared`` is the site's own golden config. ``touched`` names
-    the nodes that have new events since the last look; None if all are to be looked at.
+    each node, whatever it was about. ``declared`` is the site's own golden config. ``touched``
+    names the nodes that have new events since the last look; None if all are to be looked at.
     """
 
     now: datetime
