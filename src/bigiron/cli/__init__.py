@@ -21,6 +21,8 @@ class Entry(NamedTuple):
 
 COMMANDS: dict[str, Entry] = {
     "inspect": Entry("inspect", "Say what is wrong in log files, tool outputs or a bundle."),
+    "scan": Entry("scan", "One look at a live fleet, reading only: which nodes, why, what to do."),
+    "sim": Entry("sim", "Simulate a fleet: recordings to try things on."),
     "config": Entry("config", "Show an example bigiron.toml, or check one."),
 }
 

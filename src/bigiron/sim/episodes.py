@@ -34,7 +34,7 @@ class Episode:
         return name if self.kind in NODE_KINDS else f"{name}/gpu{self.gpu}"
 
 
-NODE_KINDS = frozenset({"node_crash", "config_drift", "exporter_death", "app_xid"})
+NODE_KINDS = frozenset({"node_crash", "driver_hang", "config_drift", "exporter_death", "app_xid"})
 NIC_KINDS = frozenset({"ib_link_down", "single_flap"})
 
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 
-from bigiron.sim.fleet import GPUS, MODEL, VBIOS, Inventory, bus
-from bigiron.sim.physics import LIMIT_W, State
+import numpy as np
 
-_FB_MIB = 81_079
+from bigiron.sim.fleet import GPUS, MODEL, VBIOS, Inventory, bus
+from bigiron.sim.physics import LIMIT_W, Floats, State
+
+FB_MIB = 81_079
 
 
 def dcgm_page(inventory: Inventory, state: State, node: int) -> str:
@@ -19,54 +21,55 @@ def dcgm_page(inventory: Inventory, state: State, node: int) -> str:
         for g in gpus
     }
     lines: list[str] = []
-    for metric, kind, text, values in _metrics(state, node):
+    for metric, kind, text, values in exported(state):
         lines += [f"# HELP {metric} {text}", f"# TYPE {metric} {kind}"]
-        lines += [f"{metric}{{{labels[g]}}} {_number(values[g])}" for g in gpus]
+        lines += [f"{metric}{{{labels[g]}}} {_number(float(values[node, g]))}" for g in gpus]
     return "\n".join(lines) + "\n"
 
 
-def _metrics(state: State, n: int) -> Iterator[tuple[str, str, str, list[float]]]:
-    """(name, type, help, one value a GPU)."""
-    load = state.load[n]
-    busy = (state.power[n] > 120).astype(float)
-    used = [_FB_MIB * (0.88 if b else 0.01) for b in busy]
-    count = state.counters
+def exported(state: State) -> Iterator[tuple[str, str, str, Floats]]:
+    """(name, type, help, values by node and GPU) of what dcgm-exporter shows."""
+    busy = (state.power > 120).astype(float)
+    active = busy * state.load[:, None]
+    used = np.where(busy > 0, 0.88, 0.01) * FB_MIB
+    all_ = np.ones_like(state.power)
+    count, states = state.counters, state.states
     gauges = (
-        ("DCGM_FI_DEV_GPU_TEMP", "GPU temperature (in C).", state.temp[n].round()),
-        ("DCGM_FI_DEV_MEMORY_TEMP", "Memory temperature (in C).", state.memory_temp[n].round()),
-        ("DCGM_FI_DEV_POWER_USAGE", "Power draw (in W).", state.power[n].round(1)),
-        ("DCGM_FI_DEV_POWER_MGMT_LIMIT", "Power limit (in W).", [LIMIT_W] * GPUS),
-        ("DCGM_FI_DEV_SM_CLOCK", "SM clock frequency (in MHz).", state.clock[n].round()),
-        ("DCGM_FI_DEV_MEM_CLOCK", "Memory clock frequency (in MHz).", [2619.0] * GPUS),
+        ("DCGM_FI_DEV_GPU_TEMP", "GPU temperature (in C).", state.temp.round()),
+        ("DCGM_FI_DEV_MEMORY_TEMP", "Memory temperature (in C).", state.memory_temp.round()),
+        ("DCGM_FI_DEV_POWER_USAGE", "Power draw (in W).", state.power.round(1)),
+        ("DCGM_FI_DEV_POWER_MGMT_LIMIT", "Power limit (in W).", all_ * LIMIT_W),
+        ("DCGM_FI_DEV_SM_CLOCK", "SM clock frequency (in MHz).", state.clock.round()),
+        ("DCGM_FI_DEV_MEM_CLOCK", "Memory clock frequency (in MHz).", all_ * 2619),
         ("DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", (busy * 99).round()),
-        ("DCGM_FI_PROF_SM_ACTIVE", "Ratio of cycles an SM has work.", (busy * load).round(4)),
-        ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "Tensor pipe.", (busy * load * 0.55).round(4)),
-        ("DCGM_FI_PROF_DRAM_ACTIVE", "Memory interface.", (busy * load * 0.4).round(4)),
-        ("DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).", used),
-        ("DCGM_FI_DEV_FB_FREE", "Framebuffer memory free (in MiB).", [_FB_MIB - u for u in used]),
-        ("DCGM_FI_DEV_PCIE_LINK_WIDTH", "PCIe link width.", state.width[n]),
-        ("DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH", "Largest PCIe link width.", [16] * GPUS),
-        ("DCGM_FI_DEV_PCIE_LINK_GEN", "PCIe link generation.", [5] * GPUS),
-        ("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "Clock event reasons.", state.reasons[n]),
-        ("DCGM_FI_DEV_XID_ERRORS", "Value of the last XID error.", state.states["xid"][n]),
-        ("DCGM_FI_DEV_ROW_REMAP_FAILURE", "Remapping failed.", state.states["remap_failure"][n]),
-        ("DCGM_FI_DEV_ROW_REMAP_PENDING", "Remap pending.", state.states["remap_pending"][n]),
+        ("DCGM_FI_PROF_SM_ACTIVE", "Ratio of cycles an SM has work.", active.round(4)),
+        ("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "Tensor pipe.", (active * 0.55).round(4)),
+        ("DCGM_FI_PROF_DRAM_ACTIVE", "Memory interface.", (active * 0.4).round(4)),
+        ("DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).", used.round()),
+        ("DCGM_FI_DEV_FB_FREE", "Framebuffer memory free (in MiB).", (FB_MIB - used).round()),
+        ("DCGM_FI_DEV_PCIE_LINK_WIDTH", "PCIe link width.", state.width.astype(float)),
+        ("DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH", "Largest PCIe link width.", all_ * 16),
+        ("DCGM_FI_DEV_PCIE_LINK_GEN", "PCIe link generation.", all_ * 5),
+        ("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "Clock reasons.", state.reasons.astype(float)),
+        ("DCGM_FI_DEV_XID_ERRORS", "Value of the last XID error.", states["xid"]),
+        ("DCGM_FI_DEV_ROW_REMAP_FAILURE", "Remapping failed.", states["remap_failure"]),
+        ("DCGM_FI_DEV_ROW_REMAP_PENDING", "Remap pending.", states["remap_pending"]),
     )
     counters = (
-        ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "Energy (in mJ).", count["energy_mj"][n]),
-        ("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "PCIe retries.", count["pcie_replay"][n]),
-        ("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", "Corrected, volatile.", count["ecc_sbe"][n]),
-        ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "Uncorrected, volatile.", count["ecc_dbe"][n]),
-        ("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "Rows remapped.", count["remap_unc"][n]),
-        ("DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "Rows remapped.", count["remap_cor"][n]),
-        ("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "CRC.", count["nvlink_crc"][n]),
-        ("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "Replays.", count["nvlink_replay"][n]),
-        ("DCGM_FI_DEV_THERMAL_VIOLATION", "Thermal throttling (in ns).", count["thermal_ns"][n]),
-        ("DCGM_FI_DEV_POWER_VIOLATION", "Power throttling (in ns).", count["power_ns"][n]),
+        ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "Energy (in mJ).", count["energy_mj"].round()),
+        ("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "PCIe retries.", count["pcie_replay"]),
+        ("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", "Corrected, volatile.", count["ecc_sbe"]),
+        ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "Uncorrected, volatile.", count["ecc_dbe"]),
+        ("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "Rows remapped.", count["remap_unc"]),
+        ("DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", "Rows remapped.", count["remap_cor"]),
+        ("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", "CRC.", count["nvlink_crc"]),
+        ("DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "Replays.", count["nvlink_replay"]),
+        ("DCGM_FI_DEV_THERMAL_VIOLATION", "Thermal throttling (in ns).", count["thermal_ns"]),
+        ("DCGM_FI_DEV_POWER_VIOLATION", "Power throttling (in ns).", count["power_ns"]),
     )
     for kind, rows in (("gauge", gauges), ("counter", counters)):
         for name, text, values in rows:
-            yield name, kind, text, [float(v) for v in values]
+            yield name, kind, text, values
 
 
 def node_page(inventory: Inventory, state: State, node: int, now_s: float) -> str:
