@@ -1,0 +1,95 @@
+"""What the reason and state of a Slurm node say: a fault, an operator's wish, or nothing.
+
+The controller writes some reasons itself, under its own user; they are told by their wording, as
+SlurmUser may well be root. Everything else is a person's or a health check program's, and is kept
+word for word. Source: slurm's src/slurmctld and src/interfaces/gres.c, 20.11 to 25.05.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+
+from bigiron.model import Event
+
+OURS = "bigiron:"
+"""Reasons that begin so are our own doing and say nothing new."""
+
+_GRES = re.compile(
+    r"gres/(?P<what>[\w/:.-]+) count (?:reported lower than configured|too low)"
+    r" \((?P<found>\d+) < (?P<wanted>\d+)\)"
+)
+_CHECK = re.compile(r"\bNHC\b|health ?check", re.IGNORECASE)
+_WRITTEN_BY_SLURM: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"not responding", re.IGNORECASE), "slurm.not_responding"),
+    (re.compile(r"kill task failed", re.IGNORECASE), "slurm.kill_task_failed"),
+    (re.compile(r"\bprolog (?:error|failed|failure)", re.IGNORECASE), "slurm.prolog_failed"),
+    (re.compile(r"batch job complete failure", re.IGNORECASE), "slurm.prolog_failed"),
+    (re.compile(r"\bepilog (?:error|failed|failure)", re.IGNORECASE), "slurm.epilog_failed"),
+    (re.compile(r"\blow (?:realmemory|cpus|tmpdisk|socket)", re.IGNORECASE), "slurm.invalid_reg"),
+    (re.compile(r"node unexpectedly rebooted", re.IGNORECASE), "slurm.reboot"),
+    (re.compile(r"reboot (?:issued|requested|timed out|complete)", re.IGNORECASE), "slurm.reboot"),
+)
+
+
+def events_of(
+    node: str,
+    flags: tuple[str, ...],
+    state: str,
+    reason: str,
+    by: str,
+    since: datetime | None,
+    where: tuple[str, int],
+) -> Iterator[Event]:
+    """What a node's state and reason come to, each code once, at the time the reason was set.
+
+    ``where`` is the source and line. The attributes keep ``by`` and, for missing devices, the
+    counts: none found of several usually means that the driver was not loaded when slurmd
+    registered, some found that one has failed.
+    """
+    attrs = {"by": by} if by else {}
+    codes = dict(_from_reason(reason)) if not reason.startswith(OURS) else {}
+    if "DRAIN" in flags and state == "down" and not codes:
+        attrs["drained"] = "yes"  # someone had taken it out before it went away
+    if state == "down" and "slurm.not_responding" not in codes:
+        codes[_down_code(flags)] = {}
+    if "INVALID_REG" in flags and not codes.keys() & {"slurm.gres_missing", "slurm.invalid_reg"}:
+        codes["slurm.invalid_reg"] = {}
+    if "REBOOT_ISSUED" in flags or "REBOOT_REQUESTED" in flags:
+        codes.setdefault("slurm.reboot", {"asked": "yes"})
+    if state == "drain" and not codes and not reason.startswith(OURS):
+        codes["slurm.node_drain"] = {"origin": "check" if _CHECK.search(reason) else "operator"}
+    text = reason or "+".join(flags)
+    for code, more in codes.items():
+        yield Event(
+            node=node,
+            code=code,
+            text=text,
+            time=since,
+            source=where[0],
+            line=where[1],
+            attrs={**attrs, **more},
+        )
+
+
+def _down_code(flags: tuple[str, ...]) -> str:
+    return "slurm.not_responding" if "NOT_RESPONDING" in flags else "slurm.node_down"
+
+
+def _from_reason(reason: str) -> Iterator[tuple[str, dict[str, str]]]:
+    match = _GRES.search(reason)
+    if match is not None:
+        found, wanted = match["found"], match["wanted"]
+        cause = "driver" if found == "0" else "hardware"
+        yield (
+            "slurm.gres_missing",
+            {"gres": match["what"], "found": found, "configured": wanted, "suspect": cause},
+        )
+    for pattern, code in _WRITTEN_BY_SLURM:
+        if pattern.search(reason):
+            yield code, _of_reboot(reason.lower()) if code == "slurm.reboot" else {}
+
+
+def _of_reboot(reason: str) -> dict[str, str]:
+    """An unexpected reboot is a symptom, one that was asked for is not, unless it never ended."""
+    asked = {} if "unexpected" in reason else {"asked": "yes"}
+    return {**asked, "outcome": "timed out"} if "timed out" in reason else asked
