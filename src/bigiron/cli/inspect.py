@@ -14,42 +14,9 @@ from rich.text import Text
 from bigiron.hub.documents import Documents
 from bigiron.hub.inspect import Diagnosis, Report
 from bigiron.hub.inspect import inspect as run
-from bigiron.model import ActionKind, Blame, Evidence, Finding, Health, Severity, When
+from bigiron.model import Evidence, Finding
+from bigiron.words import FAULT_OF, HEALTH_STYLE, SEVERITY_STYLE, advice
 
-STYLE = {
-    Severity.INFO: "dim",
-    Severity.WARNING: "yellow",
-    Severity.CRITICAL: "red",
-    Severity.FATAL: "bold red",
-}
-HEALTH_STYLE = {
-    Health.HEALTHY: "green",
-    Health.UNKNOWN: "dim",
-    Health.DEGRADED: "yellow",
-    Health.UNHEALTHY: "bold red",
-}
-DO = {
-    ActionKind.CHECK: "test it",
-    ActionKind.DRAIN: "drain it",
-    ActionKind.DRAIN_NOW: "drain it and stop its job",
-    ActionKind.RESET_GPU: "drain it and reset the GPU",
-    ActionKind.REBOOT: "drain it and reboot",
-    ActionKind.REPAIR: "drain it and have it repaired",
-}
-SOON = {
-    When.NOW: "now",
-    When.JOB_END: "when the running job has ended",
-    When.MAINTENANCE: "at the next maintenance",
-}
-FAULT_OF = {
-    Blame.APPLICATION: "the application's, not the node's",
-    Blame.SOFTWARE: "system software",
-    Blame.DEVICE: "the device",
-    Blame.LINK: "a link",
-    Blame.SWITCH: "a switch",
-    Blame.HOST: "the host",
-    Blame.FACILITY: "power, cooling or the site",
-}
 EVIDENCE_SHOWN = 4
 
 
@@ -99,13 +66,13 @@ def _show_host(diagnosis: Diagnosis, console: Console, *, show_all: bool) -> Non
 
 
 def _show_finding(finding: Finding, console: Console, *, show_all: bool) -> None:
-    head = Text(f"{finding.severity}  ", style=STYLE[finding.severity])
+    head = Text(f"{finding.severity}  ", style=SEVERITY_STYLE[finding.severity])
     head.append(finding.because[0] if finding.because else finding.fault, style="bold")
     console.print(Padding(head, (0, 0, 0, 2)))
     lines = [("", text) for text in finding.because[1:]]
     if finding.blame in FAULT_OF:
         lines.append(("whose fault", FAULT_OF[finding.blame]))
-    lines.append(("do", advice(finding)))
+    lines.append(("do", advice(finding.action, finding.when)))
     lines += [("look at", text) for text in finding.look]
     for label, text in lines:
         line = Text(f"{label:<12}" if label else "", style="dim")
@@ -117,15 +84,6 @@ def _show_finding(finding: Finding, console: Console, *, show_all: bool) -> None
     if len(finding.evidence) > len(shown):
         more = len(finding.evidence) - len(shown)
         console.print(Padding(Text(f"and {more} more lines (--all)", "dim"), (0, 0, 0, 6)))
-
-
-def advice(finding: Finding) -> str:
-    """What to do about a finding, as a person would say it."""
-    doing = DO.get(finding.action)
-    if doing is None:
-        return "nothing to the node"
-    soon = SOON.get(finding.when)
-    return f"{doing} {soon}" if soon else doing
 
 
 def _evidence(evidence: Evidence) -> Text:

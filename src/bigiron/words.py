@@ -1,0 +1,48 @@
+"""The words in which people are told: actions, blame and health as an operator would say them."""
+
+from bigiron.model import ActionKind, Blame, Health, Severity, When
+
+DO = {
+    ActionKind.CHECK: "test it",
+    ActionKind.DRAIN: "drain it",
+    ActionKind.DRAIN_NOW: "drain it and stop its job",
+    ActionKind.RESET_GPU: "drain it and reset the GPU",
+    ActionKind.REBOOT: "drain it and reboot",
+    ActionKind.REPAIR: "drain it and have it repaired",
+    ActionKind.RESUME: "return it to service",
+}
+SOON = {
+    When.NOW: "now",
+    When.JOB_END: "when the running job has ended",
+    When.MAINTENANCE: "at the next maintenance",
+}
+FAULT_OF = {
+    Blame.APPLICATION: "the application's, not the node's",
+    Blame.SOFTWARE: "system software",
+    Blame.DEVICE: "the device",
+    Blame.LINK: "a link",
+    Blame.SWITCH: "a switch",
+    Blame.HOST: "the host",
+    Blame.FACILITY: "power, cooling or the site",
+}
+SEVERITY_STYLE = {
+    Severity.INFO: "dim",
+    Severity.WARNING: "yellow",
+    Severity.CRITICAL: "red",
+    Severity.FATAL: "bold red",
+}
+HEALTH_STYLE = {
+    Health.HEALTHY: "green",
+    Health.UNKNOWN: "dim",
+    Health.DEGRADED: "yellow",
+    Health.UNHEALTHY: "bold red",
+}
+
+
+def advice(action: ActionKind, when: When) -> str:
+    """What to do and how soon: "drain it and reset the GPU when the running job has ended"."""
+    doing = DO.get(action)
+    if doing is None:
+        return "nothing to the node"
+    soon = SOON.get(when)
+    return f"{doing} {soon}" if soon else doing
