@@ -86,6 +86,12 @@ def verdict(p: float = 0.9, because: str = "off the bus", at: int = 0) -> Verdic
     return Verdict(time, "n1", Health.UNHEALTHY, p, ("F000001",), because)
 
 
+def recall(ledger: Ledger, now: datetime, days: float) -> Batch:
+    """All that is recalled, once the folds are as of now."""
+    ledger.commit_turn(Turn(now, folded=True))
+    return ledger.recall(now, days)
+
+
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
     with Ledger(tmp_path) as opened:
@@ -119,7 +125,7 @@ def test_a_turn_is_found_again_by_a_ledger_opened_anew(tmp_path: Path) -> None:
         )
     with Ledger(tmp_path) as again:
         assert again.cursors() == {"kern.log": "120"}
-        recalled = again.recall(T0 + timedelta(hours=1), 7.0)
+        recalled = recall(again, T0 + timedelta(hours=1), 7.0)
         assert recalled.nodes == batch.nodes
         assert recalled.devices == batch.devices
         assert recalled.events == batch.events
@@ -176,7 +182,7 @@ def test_facts_and_states_are_written_only_when_they_change(ledger: Ledger) -> N
 def test_an_empty_field_never_erases_what_is_known_of_a_node(ledger: Ledger) -> None:
     ledger.commit_turn(Turn(T0, [Batch(T0, nodes=(Node("n1", rack="r1", sku="a"),))]))
     ledger.commit_turn(Turn(T0, [Batch(T0, nodes=(Node("n1", sku="b"),))]))
-    assert ledger.recall(T0, 1).nodes == (Node("n1", rack="r1", sku="b"),)
+    assert recall(ledger, T0, 1).nodes == (Node("n1", rack="r1", sku="b"),)
 
 
 def test_a_finding_opens_is_updated_and_closes_under_one_id(ledger: Ledger) -> None:
@@ -251,14 +257,21 @@ def test_prune_removes_old_history_and_never_what_stands(ledger: Ledger) -> None
     ledger.commit_turn(Turn(old, [Batch(old, events=(event(1),), facts=facts)]))
     ledger.commit_turn(Turn(young, [Batch(young, events=(event(2),))]))
     assert ledger.prune(young, keep_days=400) == 2
-    assert ledger.recall(young, 600).events == (event(2),)
-    assert [f.value for f in ledger.recall(young, 600).facts] == ["6.1"]
+    assert recall(ledger, young, 600).events == (event(2),)
+    assert [f.value for f in recall(ledger, young, 600).facts] == ["6.1"]
 
 
 def test_events_of_open_findings_are_recalled_however_old(ledger: Ledger) -> None:
     batch = Batch(T0, events=(event(1), event(2, node="n2")))
     ledger.commit_turn(Turn(T0, [batch], changes=[change("F000001", Change.OPEN, finding())]))
-    assert ledger.recall(T0 + timedelta(days=30), 7).events == (event(1),)
+    assert recall(ledger, T0 + timedelta(days=30), 7).events == (event(1),)
+
+
+def test_events_that_no_fold_has_seen_are_told_apart(ledger: Ledger) -> None:
+    ledger.commit_turn(Turn(T0, [Batch(T0, events=(event(1),))], folded=True))
+    ledger.commit_turn(Turn(T0, [Batch(T0, events=(event(2),))]))
+    assert ledger.recall(T0, 7).events == (event(1),)
+    assert ledger.events_not_folded() == [event(2)]
 
 
 def test_why_leads_from_the_action_to_the_raw_line(ledger: Ledger) -> None:
@@ -380,7 +393,7 @@ FILLS = """
     print(ledger.cursors())
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     ledger.commit_turn(turn)
-    print(ledger.cursors(), len(ledger.recall(now, 1).events))
+    print(ledger.cursors(), len(ledger.events_not_folded()))
 """
 
 

@@ -78,6 +78,8 @@ class Known:
     def compare_verdict(self, verdict: Verdict, delta: Delta) -> None:
         """Add a verdict that says something else than the one that stands."""
         before = self.verdicts.get(verdict.node)
+        if before is verdict:
+            return
         if before is None or _said(before) != _said(verdict):
             delta.verdicts[verdict.node] = verdict
 

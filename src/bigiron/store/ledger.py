@@ -113,9 +113,15 @@ class Ledger:
 
     def last_finding(self) -> int:
         """The number of the newest finding there has ever been; 0 at first."""
-        query = select(schema.meta.c.value).where(schema.meta.c.name == "last_finding")
+        return self._meta("last_finding")
+
+    def events_not_folded(self) -> list[Event]:
+        """The events that came after the folds in ``detector_state`` were last written."""
+        table = schema.events
+        after = self._meta("folded")
+        query = select(table).where(table.c.number > after).order_by(table.c.number)
         with explained(self.path), self._connection.begin():
-            return int(self._connection.scalar(query) or 0)
+            return list(map(rows.event_of, self._connection.execute(query).mappings()))
 
     def actions_of(self, nodes: Sequence[str]) -> list[Action]:
         """Every action on these nodes, asked for or held back, oldest first."""
@@ -132,11 +138,12 @@ class Ledger:
         """What a hub that starts must know again, as one batch.
 
         Nodes, devices, facts and states as they stand; events and checks of the last
-        ``event_days`` and the events of open findings; running and recent jobs. Bounded: the
-        newest RECALL_EVENTS events and RECALL_JOBS jobs.
+        ``event_days`` and the events of open findings, without those ``events_not_folded``;
+        running and recent jobs. Bounded: the newest RECALL_EVENTS events and RECALL_JOBS jobs.
         """
+        since, folded = now - timedelta(days=event_days), self._meta("folded")
         with explained(self.path), self._connection.begin():
-            return recall(self._connection, self._known, now, now - timedelta(days=event_days))
+            return recall(self._connection, self._known, now, since, folded)
 
     def prune(self, now: datetime, keep_days: float = KEEP_DAYS) -> int:
         """Remove history older than ``keep_days``; what stands is never removed. Rows removed."""
@@ -154,3 +161,8 @@ class Ledger:
                 done = self._connection.execute(delete(table).where(table.c.number.in_(old)))
                 removed += done.rowcount
         return removed
+
+    def _meta(self, name: str) -> int:
+        query = select(schema.meta.c.value).where(schema.meta.c.name == name)
+        with explained(self.path), self._connection.begin():
+            return int(self._connection.scalar(query) or 0)

@@ -47,8 +47,13 @@ def known(connection: Connection) -> Known:
     )
 
 
-def recall(connection: Connection, current: Known, now: datetime, since: datetime) -> Batch:
-    """One batch of all that stands and of what happened since then."""
+def recall(
+    connection: Connection, current: Known, now: datetime, since: datetime, until: int
+) -> Batch:
+    """One batch of all that stands and of what happened since then.
+
+    Events have numbers up to ``until``; later ones are to be folded as new.
+    """
     work = select(schema.maintenance).where(schema.maintenance.c.end >= since)
     return Batch(
         time=now,
@@ -57,7 +62,7 @@ def recall(connection: Connection, current: Known, now: datetime, since: datetim
         devices=tuple(current.devices.values()),
         facts=tuple(_facts(connection)),
         states=tuple(current.states.values()),
-        events=_events(connection, since),
+        events=_events(connection, since, until),
         jobs=tuple(_jobs(connection, since)),
         checks=tuple(_checks(connection, since)),
         maintenance=tuple(rows.maintenance_of(row) for row in connection.execute(work).mappings()),
@@ -74,7 +79,7 @@ def _facts(connection: Connection) -> Iterator[Fact]:
         yield Fact(row.node, row.name, _value(row.value), row.device, row.time)
 
 
-def _events(connection: Connection, since: datetime) -> tuple[Event, ...]:
+def _events(connection: Connection, since: datetime, until: int) -> tuple[Event, ...]:
     """Recent events after the older ones that open findings are about, in order of arrival."""
     events, findings = schema.events, schema.findings
     of_open = (
@@ -89,7 +94,11 @@ def _events(connection: Connection, since: datetime) -> tuple[Event, ...]:
         .distinct()
     )
     recent = select(events).where(events.c.seen >= since)
-    return (*_newest(connection, of_open), *_newest(connection, recent))
+    before = events.c.number <= until
+    return (
+        *_newest(connection, of_open.where(before)),
+        *_newest(connection, recent.where(before)),
+    )
 
 
 def _newest(connection: Connection, query: Select[Any]) -> list[Event]:

@@ -39,7 +39,7 @@ def digest(*parts: object) -> str:
 
 def event_key(event: Event) -> str:
     """Identity of an event: the same line read twice is the same event."""
-    time = event.attrs.get(GIVEN_TIME) or event.time
+    time = event.attrs.get(GIVEN_TIME) or (event.time.isoformat() if event.time else "")
     return digest(
         event.source,
         event.line,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Table, bindparam, update
+from sqlalchemy import Connection, Table, bindparam, func, select, update
 
 from bigiron.model import (
     Action,
@@ -44,6 +44,8 @@ class Turn:
     verdicts: Sequence[Verdict] = ()
     actions: Sequence[Action] = ()
     detector_state: Mapping[str, bytes] = field(default_factory=dict)
+    folded: bool = False
+    """``detector_state`` holds every fold as it is after all events up to this turn's."""
     meters: Sequence[Meter] = ()
 
 
@@ -84,6 +86,9 @@ def _write_outcome(to: Connection, turn: Turn, delta: Delta) -> None:
         for name, state in turn.detector_state.items()
     ]
     upsert(to, schema.detector_state, states, ["name"])
+    if turn.folded:
+        newest = to.scalar(select(func.max(schema.events.c.number))) or 0
+        upsert(to, schema.meta, [{"name": "folded", "value": str(newest)}], ["name"])
     meters = {(m.name, m.label): _meter_row(m, turn.time) for m in turn.meters}
     upsert(to, schema.meters, list(meters.values()), ["name", "label"])
 

@@ -1,0 +1,45 @@
+"""One hub a folder."""
+
+import fcntl
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from bigiron.errors import Permanent
+
+FILE = "hub.lock"
+
+
+class Lock:
+    """Holds the folder while the process lives; the kernel lets go of it even after a SIGKILL."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise Permanent(f"{self.path}: cannot be made: {error.strerror}") from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            pid = os.read(self._file, 32).decode("ascii", "replace").strip()
+            os.close(self._file)
+            raise Permanent(
+                f"{folder}: another hub (pid {pid or 'unknown'}) works in this folder; "
+                "stop it, or give this one another --folder"
+            ) from error
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.close(self._file)

@@ -1,0 +1,96 @@
+"""What a hub that starts knows again from the ledger: memory and standing as they were."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from bigiron.detect.settle import Open, Pending
+from bigiron.hub.memory import Limits, Memory
+from bigiron.hub.turn import Standing, fold_reads
+from bigiron.model import Action, Batch
+from bigiron.store.ledger import Ledger
+
+STANDING = "standing"
+FOLD = "fold:"
+DAY_S = 86_400.0
+
+
+class Remainder(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The part of a standing that the ledger's own tables do not hold."""
+
+    pending: dict[str, Pending] = {}
+    clear_since: dict[str, datetime] = {}
+    flagged: dict[str, datetime] = {}
+    ran: dict[str, datetime] = {}
+
+
+def restore(ledger: Ledger, limits: Limits, now: datetime) -> tuple[Memory, Standing]:
+    """Memory and standing from the ledger. A time after ``now`` (the clock was set) is dropped."""
+    memory = Memory(limits, fold_reads())
+    memory.restore([ledger.recall(now, limits.events_s / DAY_S)], serial=1)
+    later = ledger.events_not_folded()
+    if later:
+        memory.take(Batch(now, "ledger", events=tuple(later)))
+    stored = ledger.detector_state()
+    rest = msgspec.json.decode(stored.get(STANDING, b"{}"), type=Remainder)
+    findings = {change.id: change for change in ledger.open_findings()}
+    nodes = sorted({change.finding.subject.node for change in findings.values()})
+    standing = Standing(
+        open={
+            id_: Open(c.finding, c.time, _not_after(now, rest.clear_since).get(id_))
+            for id_, c in findings.items()
+        },
+        pending={key: p for key, p in rest.pending.items() if p.last <= now},
+        next_id=ledger.last_finding() + 1,
+        verdicts=ledger.verdicts(),
+        actions=_standing(ledger.actions_of(nodes)),
+        flagged={node: min(now, at) for node, at in rest.flagged.items()},
+        ran=_not_after(now, rest.ran),
+        folds=_folds(stored),
+        serial=1,
+    )
+    return memory, standing
+
+
+def remainder(standing: Standing) -> bytes:
+    """The JSON of what ``restore`` needs besides the ledger's tables and the folds."""
+    return msgspec.json.encode(
+        Remainder(
+            standing.pending,
+            {
+                id_: held.clear_since
+                for id_, held in standing.open.items()
+                if held.clear_since is not None
+            },
+            standing.flagged,
+            standing.ran,
+        )
+    )
+
+
+def folds(standing: Standing) -> dict[str, bytes]:
+    """The stateful detectors' states under the names they are kept by."""
+    return {FOLD + name: msgspec.json.encode(state) for name, state in standing.folds.items()}
+
+
+def _folds(stored: Mapping[str, bytes]) -> dict[str, Any]:
+    return {
+        name.removeprefix(FOLD): msgspec.json.decode(state)
+        for name, state in stored.items()
+        if name.startswith(FOLD)
+    }
+
+
+def _standing(actions: list[Action]) -> dict[str, Action]:
+    """The newest word on each action; one that was asked for stays so."""
+    newest: dict[str, Action] = {}
+    for action in actions:
+        if not action.held or action.key not in newest:
+            newest[action.key] = action
+    return newest
+
+
+def _not_after(now: datetime, times: Mapping[str, datetime]) -> dict[str, datetime]:
+    return {name: time for name, time in times.items() if time <= now}
