@@ -17,6 +17,7 @@ from bigiron.model import Device, Fact, Job, Maintenance, Node, Note, Observatio
 UNNAMED = "host"
 """The name of the only machine when nothing names it."""
 
+_SUFFIX = re.compile(r"\.(?:log|txt|xml|json|jsonl|csv|out|prom|psv|gz)$")
 _ROTATION = re.compile(r"(?:[.-]\d+|[-_]?(?:old|prev|current))$")
 
 
@@ -49,8 +50,7 @@ class Reading:
     def stem(self) -> str:
         """The file's name without suffix and rotation number."""
         name = PurePosixPath(self.document.name.replace("!", "/")).name
-        name = re.sub(r"\.(?:log|txt|xml|json|csv|out|prom|psv|gz)$", "", name)
-        while (shorter := _ROTATION.sub("", name)) != name and shorter:
+        while (shorter := _ROTATION.sub("", _SUFFIX.sub("", name))) != name and shorter:
             name = shorter
         return name or "file"
 
