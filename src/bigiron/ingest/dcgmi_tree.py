@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from bigiron.errors import ParseError
 
 _ROW = re.compile(r"^\|(?P<key>[^|]*)\|(?P<value>.*?)\|?\s*$")
-_WIDE = re.compile(r"^\|(?P<text>[^|]*)\|\s*$")
 MAX_DEPTH = 12
 
 
@@ -81,34 +80,48 @@ def _text(value: object) -> str:
 
 
 def _from_table(text: str, name: str) -> Iterator[Tree]:
-    tree: Tree | None = None
-    heading = True
-    path: list[tuple[int, Entry]] = []
-    found = False
+    """A table's header ends at ``+===+``; each further edge may be the last of its table."""
+    table = _Table()
+    found = 0
     for line in text.splitlines():
-        if line.startswith("+"):
-            if "=" in line:
-                heading = False
-            elif tree is None or not heading and tree.body.children:
-                tree, heading = (Tree(complete=False), True) if tree is None else (tree, heading)
-                tree.complete = not heading
-            continue
-        if not line.startswith("|"):
-            if tree is not None and tree.body.children:
-                yield tree
-                found, tree, heading, path = True, None, True, []
-            continue
-        tree = tree or Tree(complete=False)
-        if heading:
-            tree.header.append(line.strip("| \t"))
-        else:
-            tree.complete = False
-            _row(tree, path, line)
-    if tree is not None and (tree.header or tree.body.children):
-        found = True
-        yield tree
+        done = table.feed(line)
+        if done is not None:
+            found += 1
+            yield done
+    if table.tree is not None and (table.tree.header or table.tree.body.children):
+        found += 1
+        yield table.tree
     if not found:
         raise ParseError(name, 1, "no dcgmi table in it")
+
+
+class _Table:
+    def __init__(self) -> None:
+        self.tree: Tree | None = None
+        self._heading = True
+        self._path: list[tuple[int, Entry]] = []
+
+    def feed(self, line: str) -> Tree | None:
+        """Takes a line; the tree before it where the line shows that it has ended."""
+        done = None
+        edge = line.startswith("+") and "=" not in line
+        if self.tree is not None and self.tree.complete and not line.startswith("|"):
+            done, self.tree = self.tree, None
+        if self.tree is None and line.startswith(("+", "|")):
+            self.tree, self._heading, self._path = Tree(complete=False), True, []
+        if self.tree is None:
+            return done
+        if line.startswith("|"):
+            self.tree.complete = False
+            if self._heading:
+                self.tree.header.append(line.strip("| \t"))
+            else:
+                _row(self.tree, self._path, line)
+        elif line.startswith("+") and not edge:
+            self._heading = False
+        elif edge and not self._heading:
+            self.tree.complete = True
+        return done
 
 
 def _row(tree: Tree, path: list[tuple[int, Entry]], line: str) -> None:

@@ -73,15 +73,15 @@ def failures(document: Document, lines: Iterator[tuple[int, str]]) -> Iterator[E
         told = failure(line)
         if told is not None:
             found.setdefault(told, []).append(at)
-    for told, at in found.items():
+    for told, lines_of in found.items():
         yield Event(
             node=document.node,
             code=told.code,
             text=told.text,
             device=told.device,
             source=document.name,
-            line=at[0],
-            count=len(at),
+            line=lines_of[0],
+            count=len(lines_of),
         )
 
 

@@ -179,7 +179,9 @@ class _Teller:
         if state in FABRIC_STATES:
             status = self._reading.get("fabric.status").lower()
             failed = state == "completed" and status not in ("", "success")
-            yield self._sample("gpu_fabric_state", FABRIC_FAILED if failed else FABRIC_STATES[state])
+            yield self._sample(
+                "gpu_fabric_state", FABRIC_FAILED if failed else FABRIC_STATES[state]
+            )
         elif state:
             self._strange.add("fabric.state")
         mask = self._health_mask()

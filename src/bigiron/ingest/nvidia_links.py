@@ -65,9 +65,13 @@ class Links:
 
 
 def observe_links(document: Document, every: Iterable[Links]) -> Iterator[Observation]:
-    """Devices, then counts of links, the slowest active link, and the counters summed."""
+    """Devices, then counts of links, the slowest active link, and the counters summed.
+
+    A card whose links are all inactive has no bridge, as most have not: that counts as links
+    down only for a GPU of a baseboard, or where another of the same document has links.
+    """
     links = list(every)
-    most = max((one.known for one in links if not one.all_inactive), default=0)
+    most = max((one.known for one in links if one.up or one.speeds), default=0)
     for one in links:
         yield Device(
             node=document.node,
@@ -83,11 +87,14 @@ def observe_links(document: Document, every: Iterable[Links]) -> Iterator[Observ
 
 def _states(document: Document, one: Links, most: int) -> Iterator[Observation]:
     node, name = document.node, one.name
-    if one.all_inactive:
-        yield Sample(node, name, "gpu_nvlink_links_up", 0.0)
-        yield Sample(node, name, "gpu_nvlink_links_down", float(most or _by_model(one.model)))
-        return
     up = one.up | set(one.speeds)
+    if one.all_inactive or (one.down and not up):
+        wanted = len(one.down) or _by_model(one.model) or most
+        yield Fact(node, "nvlink_state", "all links inactive", name)
+        if most or _by_model(one.model):
+            yield Sample(node, name, "gpu_nvlink_links_up", 0.0)
+            yield Sample(node, name, "gpu_nvlink_links_down", float(wanted))
+        return
     if up or one.down or one.disabled:
         yield Sample(node, name, "gpu_nvlink_links_up", float(len(up)))
         yield Sample(node, name, "gpu_nvlink_links_down", float(len(one.down - up)))
@@ -122,7 +129,7 @@ def _counters(document: Document, one: Links) -> Iterator[Observation]:
 
 
 def _by_model(model: str) -> int:
-    return next((count for part, count in LINKS_BY_MODEL if part in model), 1)
+    return next((count for part, count in LINKS_BY_MODEL if part in model), 0)
 
 
 def _numbers(links: Iterable[int]) -> str:

@@ -43,12 +43,12 @@ class _Table:
 class _Reader:
     def sniff(self, head: Head) -> float:
         lines = [line for line in head.text.splitlines()[:50] if line.strip()]
-        for line in lines[:20]:
-            command = _COMMAND.search(line)
-            if command is not None:
-                return 0.9
-            if len(_columns(line)) >= 1 and _is_header(line):
-                return 0.9
+        if any(_COMMAND.search(line) for line in lines[:20]):
+            return 0.9
+        headers = {line for line in lines if _is_header(line)}
+        names = sum("," not in line for line in headers)
+        if headers and names < 2:  # a mere list of names is no table
+            return 0.9
         if lines and all(_HEX_UUID.search(line) and "," in line for line in lines[:8]):
             return 0.5
         return 0.0
@@ -81,6 +81,13 @@ def _is_header(line: str) -> bool:
     return known >= 1 and known * 3 >= len(names) and dotted == len(names)
 
 
+def _names_columns(line: str, table: _Table) -> bool:
+    """Whether a line repeats the names that the command line asked for."""
+    names = _columns(line)
+    same = sum(name == column for name, column in zip(names, table.columns, strict=False))
+    return same * 2 > len(table.columns)
+
+
 def _tables(document: Document) -> tuple[list[_Table], list[tuple[int, str]]]:
     tables: list[_Table] = []
     outside: list[tuple[int, str]] = []
@@ -91,11 +98,13 @@ def _tables(document: Document) -> tuple[list[_Table], list[tuple[int, str]]]:
         command = _COMMAND.search(line)
         if command is not None:
             tables.append(_Table([canonical(n) for n in command["fields"].split(",") if n]))
-        elif _is_header(line):
+        elif _is_header(line) or (tables and _names_columns(line, tables[-1])):
             columns = _columns(line)
-            if not (tables and tables[-1].columns == columns):
+            if tables and not tables[-1].rows:
+                tables[-1].columns = columns
+            elif not tables or tables[-1].columns != columns:
                 tables.append(_Table(columns))
-        elif failure(line) or not tables or "," not in line and len(tables[-1].columns) > 1:
+        elif failure(line) or not tables or ("," not in line and len(tables[-1].columns) > 1):
             outside.append((number, line))
         elif rows < ROW_LIMIT:
             rows += 1
@@ -169,7 +178,8 @@ def _per_gpu(table: _Table) -> dict[str, list[dict[str, str]]]:
 def _processes(document: Document, table: _Table) -> Iterator[Observation]:
     accounted = any(name in table.columns for name in ("max_memory_usage", "mem_util"))
     if accounted:
-        yield Note(document.name, "accounted processes are not kept", len(table.rows))
+        if table.rows:
+            yield Note(document.name, "accounted processes are not kept", len(table.rows))
         return
     for name, rows in _per_gpu(table).items():
         pids = {row["pid"] for row in rows if not absent(row["pid"])}

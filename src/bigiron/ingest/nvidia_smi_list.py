@@ -8,9 +8,13 @@ from bigiron.ingest import Document, Head, pci_address, reader
 from bigiron.ingest.nvidia_failures import failure, failures
 from bigiron.model import Device, Event, Fact, Note, Observation
 
-_GPU = re.compile(r"^GPU (?P<index>\d{1,3}): (?P<model>.+?) \(UUID: (?P<uuid>GPU-[0-9A-Fa-f-]+)\)\s*$")
+_GPU = re.compile(
+    r"^GPU (?P<index>\d{1,3}): (?P<model>.+?) \(UUID: (?P<uuid>GPU-[0-9A-Fa-f-]+)\)\s*$"
+)
 _MIG = re.compile(r"^\s+MIG \S+\s+Device\s+\d+:")
-_VERSION = re.compile(r"^(?P<what>NVIDIA-SMI|NVML|DRIVER|KMD|CUDA(?: UMD)?) version\s*:\s*(?P<v>\S+)", re.I)
+_VERSION = re.compile(
+    r"^(?P<what>NVIDIA-SMI|NVML|DRIVER|KMD|CUDA(?: UMD)?) version\s*:\s*(?P<v>\S+)", re.I
+)
 _FACTS = {"driver": "driver_version", "kmd": "driver_version", "cuda": "cuda_version"}
 
 

@@ -10,10 +10,13 @@ from bigiron.ingest.nvidia_links import Links, observe_links
 from bigiron.ingest.nvidia_values import number
 from bigiron.model import Note, Observation
 
-_GPU = re.compile(r"^\s*GPU (?P<index>\d{1,3}): (?P<model>.*?)(?:\s*\(UUID: (?P<uuid>[^)]*)\)?)?\s*$")
+_GPU = re.compile(
+    r"^\s*GPU (?P<index>\d{1,3}): (?P<model>.*?)(?:\s*\(UUID: (?P<uuid>[^)]*)\)?)?\s*$"
+)
 _STATUS = re.compile(r"^\s*Link (?P<link>\d{1,3}): (?P<state><\w+>|[\d.]+ ?GB/s|N/A)\s*$")
 _COUNTER = re.compile(
-    r"^\s*Link (?P<link>\d{1,3})[:,]\s*(?P<counter>[A-Za-z][^:]*?(?: - \d+)?):\s*(?P<value>\S.*?)\s*$"
+    r"^\s*Link (?P<link>\d{1,3})[:,]\s*(?P<counter>[A-Za-z][^:]*?(?: - \d+)?):"
+    r"\s*(?P<value>\S.*?)\s*$"
 )
 _INACTIVE = re.compile(r"all links are in-?active", re.IGNORECASE)
 _MIG = re.compile(r"not supported for Devices in MIG mode", re.IGNORECASE)

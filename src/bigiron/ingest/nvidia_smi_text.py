@@ -289,7 +289,7 @@ class _Reader:
 def _cut(log: Log) -> bool:
     """Whether the last GPU lacks what every driver prints near the end of one."""
     if not log.gpus:
-        return not log.head.get("attached_gpus", "").strip() == "0"
+        return log.head.get("attached_gpus", "").strip() != "0"
     fields, peers = log.gpus[-1].fields, log.gpus[0].fields
     return "name" not in fields or len(fields) < len(peers)
 

@@ -68,7 +68,7 @@ def _parse(document: Document) -> _Matrix:
         if legend is not None:
             matrix.names[legend[1]] = legend[2]
         elif _is_row(words):
-            cells = [word for word in words[1:]]
+            cells = words[1:]
             end = next((i for i, word in enumerate(cells) if not _CELL.match(word)), len(cells))
             matrix.rows[words[0]] = cells[:end]
             matrix.rest[words[0]] = cells[end:]
@@ -104,6 +104,8 @@ def _observe(document: Document, matrix: _Matrix) -> Iterator[Observation]:
             continue
         cells = matrix.rows[row]
         columns = _columns(matrix, len(cells))
+        while len(cells) > len(columns) and cells[-1] == "N/A":  # of the columns after the matrix
+            cells.pop()
         if len(columns) != len(cells):
             matrix.odd += 1
         gpu = f"gpu{int(row[3:])}"
@@ -127,9 +129,7 @@ def _facts(
     if told:
         yield Fact(document.node, "topology", " ".join(told), gpu)
     for nearness in NEAR:
-        nics = [
-            _device(to) for to, cell in pairs.items() if cell == nearness and to[:3] != "GPU"
-        ]
+        nics = [_device(to) for to, cell in pairs.items() if cell == nearness and to[:3] != "GPU"]
         if nics:
             yield Fact(document.node, "nearest_nics", ",".join(nics), gpu)
             break

@@ -203,7 +203,7 @@ PATHS.update(
 )
 
 
-class _Refused(Exception):
+class _Refused(Exception):  # noqa: N818  (a decision, not a mistake)
     """The document asks for something that no nvidia-smi output does."""
 
 
@@ -223,7 +223,7 @@ class _Builder:
         self._parser.EntityDeclHandler = self._entity
 
     def parse(self, text: str) -> str:
-        """"" if the whole was read, else what is wrong and where."""
+        """ "" if the whole was read, else what is wrong and where."""
         try:
             self._parser.Parse(text, True)
         except expat.ExpatError as error:
