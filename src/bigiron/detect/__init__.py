@@ -116,7 +116,7 @@ class Window:
         """Whether every one of these metrics was seen, fresh, of this subject.
 
         A node's own metric or one of any device of it counts for a node; a group is observed if
-        every member is.
+        every member is. ``fact:NAME`` asks for a fact, which is seen as long as it is known.
         """
         if subject.by:
             return bool(subject.members) and all(
@@ -124,7 +124,16 @@ class Window:
             )
         return all(self._fresh(subject, metric) for metric in metrics)
 
+    def _known(self, subject: Subject, fact: str) -> bool:
+        return any(
+            fact in facts
+            for (node, device), facts in self.facts.items()
+            if node == subject.node and (not subject.device or device == subject.device)
+        )
+
     def _fresh(self, subject: Subject, metric: str) -> bool:
+        if metric.startswith("fact:"):
+            return self._known(subject, metric.removeprefix("fact:"))
         oldest = self.now.timestamp() - self.fresh_s
         of_metric = self.series.get(metric, {})
         if subject.device:

@@ -6,6 +6,7 @@ is told, and never blamed on the node, unless it follows the device across users
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
+from typing import NamedTuple
 
 from bigiron.detect import Window, detector
 from bigiron.detect.incidents import REBOOT, Incident, Stamped, incidents
@@ -57,7 +58,7 @@ def fault(window: Window) -> Iterator[Finding | Recovery]:
             continue
         for incident in incidents(events, booted_s(window, node)):
             why = ended(incident, window, events)
-            if why and not window.single_look:
+            if (why and not window.single_look) or _young(incident, window):
                 continue
             yield _finding(incident, window, why, tenants)
             for device in incident.devices:
@@ -88,6 +89,20 @@ def recoveries(standing: Iterable[Finding], window: Window) -> Iterator[Recovery
                 yield Recovery(key, why)
 
 
+GOOD = {"ib.link_down": "ib.link_up", "nfs.not_responding": "nfs.ok"}
+"""What says that something is well again."""
+
+YOUNG_S = 60.0
+"""What may be well again in a moment is believed after this time: links retrain."""
+
+
+def _young(incident: Incident, window: Window) -> bool:
+    time = incident.last.event.time
+    if incident.code not in GOOD or window.single_look or time is None:
+        return False
+    return (window.now - time).total_seconds() < YOUNG_S
+
+
 def ended(incident: Incident, window: Window, events: Iterable[Event]) -> str:
     """Why an incident is over; "" if it is not. ``clears`` of the catalogue says what ends it."""
     last = max([incident.last, *_escalating(incident)], key=lambda s: s.t)
@@ -99,7 +114,8 @@ def ended(incident: Incident, window: Window, events: Iterable[Event]) -> str:
         return f"the node booted at {at(boot.time)}" if boot.time else "the node booted since"
     if last.event.time is None:
         return ""
-    return _over(window, incident.node, incident.device, last.t, clears, quiet_s, events)
+    lasting = _Lasting(incident.code, incident.node, incident.device, last.t, clears, quiet_s)
+    return _over(window, lasting, events)
 
 
 def _ended_alone(finding: Finding, window: Window, events: Iterable[Event]) -> str:
@@ -109,34 +125,49 @@ def _ended_alone(finding: Finding, window: Window, events: Iterable[Event]) -> s
     if not times or entry.clears == "person":
         return ""
     last_s = max(times).timestamp()
-    subject = finding.subject
-    return _over(window, subject.node, subject.device, last_s, entry.clears, entry.quiet_s, events)
+    node, device = finding.subject.node, finding.subject.device
+    lasting = _Lasting(finding.fault, node, device, last_s, entry.clears, entry.quiet_s)
+    return _over(window, lasting, events)
 
 
-def _over(
-    window: Window,
-    node: str,
-    device: str,
-    last_s: float,
-    clears: str,
-    quiet_s: float,
-    events: Iterable[Event],
-) -> str:
-    boot_s = booted_s(window, node)
-    if boot_s is not None and boot_s > last_s:
+class _Lasting(NamedTuple):
+    """Something that happened last at ``last_s`` and what ends it."""
+
+    code: str
+    node: str
+    device: str
+    last_s: float
+    clears: str
+    quiet_s: float
+
+
+def _over(window: Window, lasting: _Lasting, events: Iterable[Event]) -> str:
+    boot_s = booted_s(window, lasting.node)
+    if boot_s is not None and boot_s > lasting.last_s:
         return f"the node booted after it, {_ago(window, boot_s)}"
     for event in events:
-        if event.time is None or event.time.timestamp() <= last_s:
-            continue
-        if event.code == REBOOT:
-            return f"the node booted at {at(event.time)}"
-        if clears == "reset" and event.code == "recovery.0" and event.device == device:
-            return f"the device was reset at {at(event.time)}"
-    if clears == "quiet" and not window.single_look:
-        seen_s = window.last_seen(node)
-        quiet = window.now.timestamp() - last_s
-        if quiet >= quiet_s and seen_s is not None and seen_s > last_s:
-            return f"not seen again for {timedelta(seconds=int(quiet_s))} while the node was heard"
+        if event.time is not None and event.time.timestamp() >= lasting.last_s:
+            why = _ends(event, lasting)
+            if why:
+                return f"{why} at {at(event.time)}"
+    if lasting.clears == "quiet" and not window.single_look:
+        seen_s = window.last_seen(lasting.node)
+        quiet = window.now.timestamp() - lasting.last_s
+        if quiet >= lasting.quiet_s and seen_s is not None and seen_s > lasting.last_s:
+            hours = lasting.quiet_s / 3600
+            return f"not seen again for {hours:g} hours while the node was heard"
+    return ""
+
+
+def _ends(event: Event, lasting: _Lasting) -> str:
+    if event.code == REBOOT:
+        return "the node booted"
+    if event.device != lasting.device:
+        return ""
+    if event.code == GOOD.get(lasting.code):
+        return "well again"
+    if event.code == "recovery.0" and lasting.clears == "reset":
+        return "the device was reset"
     return ""
 
 

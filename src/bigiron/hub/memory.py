@@ -30,6 +30,8 @@ from bigiron.model import (
     Sample,
 )
 
+TOUCHED_S = 180.0
+
 
 class Limits(msgspec.Struct, frozen=True):
     """How much is kept. Times in seconds."""
@@ -60,6 +62,8 @@ class _Events:
     by_key: dict[tuple[str, str], list[_Kept]] = field(default_factory=dict)
     newest: int = 0
     """The number of the newest batch that added one."""
+    newest_s: float = float("-inf")
+    """The time of the newest."""
 
 
 class Memory:
@@ -182,6 +186,7 @@ class Memory:
         of_node.newest = self.serial
         self._ordered = None
         time_s = (event.time or at).timestamp()
+        of_node.newest_s = max(of_node.newest_s, time_s)
         if len(kept) >= self.limits.events_per_key:
             count = kept[-1].event.count + event.count
             event = msgspec.structs.replace(event, count=count)
@@ -297,9 +302,18 @@ class Memory:
             self._ordered = every
         return self._ordered
 
-    def touched(self, since: int) -> frozenset[str]:
-        """The nodes that had an event in a batch after the one numbered ``since``."""
-        return frozenset(n for n, of_node in self._events.items() if of_node.newest > since)
+    def touched(self, since: int, now: datetime | None = None) -> frozenset[str]:
+        """The nodes that had an event in a batch after the one numbered ``since``.
+
+        With ``now`` also those whose newest event is younger than TOUCHED_S: some incidents
+        are believed only after a while.
+        """
+        late_s = now.timestamp() - TOUCHED_S if now is not None else float("inf")
+        return frozenset(
+            node
+            for node, of_node in self._events.items()
+            if of_node.newest > since or of_node.newest_s >= late_s
+        )
 
     def block(self, since: int, now: datetime) -> Block:
         """What came in batches after the one numbered ``since``, for stateful detectors."""

@@ -13,6 +13,7 @@ import msgspec
 from bigiron.decide.judge import differs, judge
 from bigiron.decide.policy import Policy, Scene, plan
 from bigiron.detect import Declared, Window, detector, fold
+from bigiron.detect.checks import recoveries as check_recoveries
 from bigiron.detect.fault import recoveries as fault_recoveries
 from bigiron.detect.settle import Docket, Open, Pending, Rules, settle
 from bigiron.hub.memory import Memory
@@ -25,6 +26,8 @@ from bigiron.model import (
     Recovery,
     Verdict,
 )
+
+ENDED_EVERY_S = 10.0
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -101,7 +104,7 @@ def turn(
     look = _Look(memory, standing, window, settings)
     look.stateless()
     look.stateful()
-    look.recoveries += fault_recoveries((h.finding for h in standing.open.values()), window)
+    look.ended()
     docket, changes = settle(
         Docket(standing.open, standing.pending, standing.next_id),
         look.claims,
@@ -148,7 +151,9 @@ class _Look:
 
     def stateless(self) -> None:
         """Run each detector that is due over the window."""
-        window = replace(self.window, touched=self.memory.touched(self.standing.serial))
+        window = replace(
+            self.window, touched=self.memory.touched(self.standing.serial, self.window.now)
+        )
         for plugin in detector:
             if plugin.name in self.settings.off or not self._due(plugin.name, plugin.every_s):
                 continue
@@ -175,6 +180,14 @@ class _Look:
 
             if self._run(plugin.name, step):
                 self.reads[plugin.name] = plugin.reads
+
+    def ended(self) -> None:
+        """What ended of that which stands and is not claimed anew at every look."""
+        standing = [held.finding for held in self.standing.open.values()]
+        self.recoveries += check_recoveries(standing, self.window)
+        if self._due("fault ended", ENDED_EVERY_S):
+            self.recoveries += fault_recoveries(standing, self.window)
+            self.ran["fault ended"] = self.window.now
 
     def _due(self, name: str, every_s: float) -> bool:
         last = self.standing.ran.get(name)

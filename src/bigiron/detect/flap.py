@@ -1,0 +1,128 @@
+"""Links that go down and come up again and again.
+
+One flap is nothing: links retrain. Azure's checks call it a fault at five losses of carrier on
+one port in 24 hours (azurehpc-health-checks) or three "link downed" counts in 3 hours
+(cyclecloud-healthagent).
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import msgspec
+
+from bigiron.detect import Block, Fleet, fold
+from bigiron.detect.claims import Asks, claim
+from bigiron.model import ActionKind, Blame, Evidence, Finding, Recovery, Severity, Subject, When
+
+NAME = "flap"
+READS = ("ib_link_downed_total",)
+EVENTS = frozenset({"ib.link_down", "ib.cable_unplugged"})
+
+SOON_COUNT, SOON_S = 3, 3 * 3600.0
+DAY_COUNT, DAY_S = 5, 24 * 3600.0
+KEEP = 64
+"""Most times kept of one port; more say nothing new."""
+
+FLAPPING = Asks(Severity.CRITICAL, ActionKind.DRAIN, When.JOB_END, Blame.LINK)
+
+
+class Port(msgspec.Struct, frozen=True):
+    """One port: its counter's last value, and when it went down by counter and by log."""
+
+    value: float | None = None
+    counted: tuple[float, ...] = ()
+    logged: tuple[float, ...] = ()
+
+
+class Ports(msgspec.Struct, frozen=True):
+    """The ports by ``node/device``."""
+
+    ports: dict[str, Port] = {}
+
+
+class Flap:
+    """Counts how often each port went down; counters may start again from zero at any time."""
+
+    name: str = NAME
+    reads: tuple[str, ...] = READS
+
+    def start(self, fleet: Fleet) -> Ports:
+        """No port is known."""
+        del fleet
+        return Ports()
+
+    def step(self, state: Ports, block: Block) -> tuple[Ports, list[Finding | Recovery]]:
+        """The ports after a block, and those that flap now."""
+        ports = dict(state.ports)
+        for sample in block.samples:
+            if sample.metric in READS:
+                key = f"{sample.node}/{sample.device}"
+                at = (sample.time or block.time).timestamp()
+                ports[key] = _counted(ports.get(key, Port()), sample.value, at)
+        for event in block.events:
+            if event.code in EVENTS and event.time is not None:
+                key = f"{event.node}/{event.device}"
+                ports[key] = _logged(ports.get(key, Port()), event.time.timestamp(), event.count)
+        now_s = block.time.timestamp()
+        return Ports(ports), list(_claims(ports, now_s))
+
+
+@fold(reads=READS)
+def flap() -> Flap:
+    """Links that go down again and again within hours."""
+    return Flap()
+
+
+def _counted(port: Port, value: float, at_s: float) -> Port:
+    """The port after a sample of its counter; a smaller value is a reset: all of it is new.
+
+    A counter first seen, and one that only starts again after a reboot, tells nothing new.
+    """
+    if port.value is None:
+        return msgspec.structs.replace(port, value=value)
+    new = int(value - port.value) if value >= port.value else int(value)
+    times = (*port.counted, *[at_s] * min(new, KEEP)) if new > 0 else port.counted
+    return Port(value, _recent(times, at_s), port.logged)
+
+
+def _logged(port: Port, at_s: float, count: int) -> Port:
+    times = (*port.logged, *[at_s] * min(count, KEEP))
+    return msgspec.structs.replace(port, logged=_recent(times, at_s))
+
+
+def _recent(times: tuple[float, ...], now_s: float) -> tuple[float, ...]:
+    if not times or (len(times) <= KEEP and times[0] >= now_s - DAY_S):
+        return times
+    return tuple(t for t in times if t >= now_s - DAY_S)[-KEEP:]
+
+
+def _claims(ports: dict[str, Port], now_s: float) -> Iterator[Finding]:
+    for key, port in ports.items():
+        counted = _flaps(port.counted, now_s)
+        logged = _flaps(port.logged, now_s)
+        times = max(counted, logged, key=len)
+        if not times:
+            continue
+        node, _, device = key.partition("/")
+        hours = (DAY_S if len(times) >= DAY_COUNT else SOON_S) / 3600
+        because = f"{device or 'the link'} went down {len(times)} times within {hours:.0f} hours."
+        since = datetime.fromtimestamp(times[0], UTC)
+        last = datetime.fromtimestamp(times[-1], UTC)
+        yield claim(
+            NAME,
+            "ib.flap",
+            Subject(node=node, device=device),
+            (because, "Collectives stall each time the link retrains."),
+            since=since,
+            evidence=(Evidence("sample", "link went down", last, metric=READS[0]),),
+            asks=FLAPPING,
+        )
+
+
+def _flaps(times: tuple[float, ...], now_s: float) -> tuple[float, ...]:
+    """The times that make it flapping; () if they do not."""
+    day = tuple(t for t in times if t >= now_s - DAY_S)
+    soon = tuple(t for t in day if t >= now_s - SOON_S)
+    if len(day) >= DAY_COUNT:
+        return day
+    return soon if len(soon) >= SOON_COUNT else ()

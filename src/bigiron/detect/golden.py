@@ -1,0 +1,280 @@
+"""Facts that differ from what they should be: declared by the site, or derived from the fleet.
+
+Only facts with a consequence are looked at, and each says what the difference does. Declared
+values beat derived ones. A derived value needs near-certainty that nearly all others hold it;
+where there is no consensus nothing is flagged, and a rollout is told as one thing.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import exp, lgamma, log, log1p
+from typing import NamedTuple
+
+from bigiron.detect import Key, Window, detector
+from bigiron.detect.claims import INFO, Asks, claim
+from bigiron.detect.words import device_words
+from bigiron.model import (
+    ActionKind,
+    Blame,
+    Evidence,
+    Fact,
+    FactValue,
+    Finding,
+    Severity,
+    Subject,
+    When,
+)
+
+NAME = "golden"
+
+CONSENSUS = 0.9
+"""A value is golden if nearly surely more than this share of the fleet holds it."""
+
+CERTAINTY = 0.95
+MIN_NODES = 20
+MIN_UNANIMOUS = 8
+"""With fewer than 20 nodes all others must agree, and there must be at least eight."""
+
+ROLLOUT = timedelta(days=7)
+"""Others that changed this recently are moving on; who has not yet is not at fault."""
+
+DRIFT = Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END, Blame.HOST)
+
+
+class Relevant(NamedTuple):
+    """Why a fact matters, and whether nodes of every SKU should share it."""
+
+    effect: str
+    every_sku: bool = False
+    fault: str = "config.drift"
+
+
+RELEVANT: Mapping[str, Relevant] = {
+    "driver_version": Relevant("Its GPUs run another driver than the rest of the job.", True),
+    "cuda_version": Relevant("Programs meet another CUDA than elsewhere.", True),
+    "kernel": Relevant("It runs another kernel than its like.", True),
+    "fabricmanager_version": Relevant("Fabric Manager must match the driver.", True),
+    "bios_version": Relevant("Another BIOS: other power and memory settings."),
+    "vbios_version": Relevant("Another VBIOS: other clock and power tables."),
+    "firmware_version": Relevant("Another firmware than its like."),
+    "power_limit_w": Relevant("A lower power limit lowers clocks under load."),
+    "ecc_mode": Relevant("Without ECC memory errors corrupt results silently.", True),
+    "mig_mode": Relevant("A partitioned GPU cannot take a whole-GPU job."),
+    "persistence_mode": Relevant("Without persistence the driver unloads between jobs.", True),
+    "compute_mode": Relevant("Another compute mode refuses processes its like accept.", True),
+    "pcie_link_width_max": Relevant("Fewer lanes: less host bandwidth."),
+    "pcie_link_gen_max": Relevant("A slower generation halves host bandwidth."),
+    "pcie_link_width": Relevant("Fewer lanes: less host bandwidth."),
+    "gpu_count": Relevant("A job that asks for all GPUs cannot start.", fault="config.missing"),
+    "link_rate_gbps": Relevant("The slowest link sets the pace of every collective."),
+    "mtu": Relevant("Another MTU: fragments or drops between hosts."),
+    "memory_total_gb": Relevant("Less memory than its like."),
+}
+
+ALIASES = {"fw_version": "firmware_version", "nvidia_driver_version": "driver_version"}
+
+READS = tuple(f"fact:{name}" for name in (*RELEVANT, *ALIASES))
+
+
+class Held(NamedTuple):
+    """One subject's value of a fact."""
+
+    key: Key
+    fact: Fact
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The subjects that should share a fact's value."""
+
+    name: str
+    relevant: Relevant
+    held: Sequence[Held]
+
+
+@detector(reads=READS, every_s=60.0)
+def golden(window: Window) -> Iterator[Finding]:
+    """Facts that differ from the declared golden config or from nearly all of their like."""
+    pools: dict[tuple[str, ...], list[Held]] = {}
+    for key, facts in window.facts.items():
+        for name, fact in facts.items():
+            relevant = RELEVANT.get(ALIASES.get(name, name))
+            if relevant is None:
+                continue
+            allowed = _declared(window, key[0], name)
+            if allowed is None:
+                pools.setdefault(_pool(window, key, name, relevant), []).append(Held(key, fact))
+            elif not _among(fact.value, allowed):
+                yield _differs(window, Held(key, fact), relevant, allowed, "declared")
+    for (name, *_), held in pools.items():
+        relevant = RELEVANT[ALIASES.get(name, name)]
+        yield from _derived(window, Pool(name, relevant, held))
+
+
+def _declared(window: Window, node: str, name: str) -> tuple[FactValue, ...] | None:
+    """The values the site allows this fact of this node; None if it says nothing. Last wins."""
+    known = window.fleet.nodes.get(node)
+    found: tuple[FactValue, ...] | None = None
+    for declared in window.declared:
+        fits_sku = not declared.sku or (known is not None and known.sku == declared.sku)
+        fits_role = not declared.role or (known is not None and known.role == declared.role)
+        if fits_sku and fits_role and name in declared.facts:
+            found = declared.facts[name]
+    return found
+
+
+def _among(value: FactValue, allowed: Sequence[FactValue]) -> bool:
+    return any(value == other or str(value) == str(other) for other in allowed)
+
+
+def _pool(window: Window, key: Key, name: str, relevant: Relevant) -> tuple[str, ...]:
+    """What the subject is compared with: the same SKU, role, and kind and model of device."""
+    node, device = key
+    known = window.fleet.nodes.get(node)
+    sku = known.sku if known is not None and not relevant.every_sku else ""
+    role = known.role if known is not None else ""
+    part = window.fleet.devices.get(key)
+    model = part.model if part is not None and not relevant.every_sku else ""
+    return name, sku, role, device.rstrip("0123456789"), model
+
+
+def _derived(window: Window, pool: Pool) -> Iterator[Finding]:
+    nodes: dict[str, set[FactValue]] = {}
+    for held in pool.held:
+        nodes.setdefault(held.key[0], set()).add(held.fact.value)
+    if len(nodes) < MIN_UNANIMOUS:
+        return
+    counts: Counter[FactValue] = Counter()
+    for values in nodes.values():
+        counts.update(values)
+    if len(counts) < 2:
+        return
+    usual = max(counts, key=lambda value: (counts[value], str(value)))
+    moving = {v for v in counts if v == usual or _rolling(window, pool, v, usual, counts)}
+    if len(moving) > 1:
+        yield _rollout(pool, moving - {usual}, usual)
+    for held in pool.held:
+        if held.fact.value in moving:
+            continue
+        others = [values for node, values in nodes.items() if node != held.key[0]]
+        if _agreed(others, moving):
+            yield _differs(window, held, pool.relevant, (usual,), "derived", len(others))
+
+
+def _agreed(others: Sequence[set[FactValue]], moving: set[FactValue]) -> bool:
+    """Whether the others hold the golden value, or one on its way in, nearly surely."""
+    agreeing = sum(values <= moving for values in others)
+    if len(others) + 1 < MIN_NODES:
+        return agreeing == len(others) >= MIN_UNANIMOUS - 1
+    return share_above(agreeing, len(others), CONSENSUS) > CERTAINTY
+
+
+def _rolling(
+    window: Window, pool: Pool, value: FactValue, usual: FactValue, counts: Counter[FactValue]
+) -> bool:
+    """Whether a minority's value is on its way in or out, not a drift.
+
+    On its way in: newer than the usual one, or held by several nodes of one ring or rack that
+    came to it lately. On its way out: its nodes have not changed while the others just did.
+    """
+    if _version(value) > _version(usual) and isinstance(value, str):
+        return True
+    mine = {h.key[0]: h.fact.time for h in pool.held if h.fact.value == value}
+    theirs = sorted(t for h in pool.held if h.fact.value == usual and (t := h.fact.time))
+    if not theirs:
+        return False
+    changed = theirs[len(theirs) // 2]
+    left_behind = all(t is not None and t < changed for t in mine.values())
+    if left_behind and window.now - changed <= ROLLOUT:
+        return True
+    return counts[value] > 1 and _aligned(window, mine)
+
+
+def _aligned(window: Window, nodes: Mapping[str, datetime | None]) -> bool:
+    """Whether some nodes share a ring or rack and are most of it: someone meant it so."""
+    known = [n for node in nodes if (n := window.fleet.nodes.get(node)) is not None]
+    for by in ("ring", "rack"):
+        places = {getattr(node, by) for node in known}
+        if len(places) == 1 and "" not in places:
+            (place,) = places
+            size = sum(getattr(n, by) == place for n in window.fleet.nodes.values())
+            return bool(2 * len(known) > size)
+    return False
+
+
+def _version(value: FactValue) -> tuple[int, ...]:
+    """The numbers in a value, for order: ``570.124.06`` before ``570.158.01``."""
+    words = "".join(c if c.isdigit() else " " for c in str(value)).split()
+    return tuple(int(word[:9]) for word in words)
+
+
+def _rollout(pool: Pool, values: set[FactValue], usual: FactValue) -> Finding:
+    members = sorted({h.key[0] for h in pool.held if h.fact.value in values})
+    told = ", ".join(sorted(str(v) for v in values))
+    text = f"{len(members)} nodes hold {pool.name} {told} beside the usual {usual}: a rollout."
+    subject = Subject(by="rollout", group=pool.name, members=tuple(members))
+    times = [h.fact.time for h in pool.held if h.fact.value in values and h.fact.time]
+    evidence = (Evidence("fact", told, max(times, default=None), metric=f"fact:{pool.name}"),)
+    since = min(times, default=None)
+    return claim(
+        NAME, pool.relevant.fault, subject, (text,), since=since, evidence=evidence, asks=INFO
+    )
+
+
+def _differs(
+    window: Window,
+    held: Held,
+    relevant: Relevant,
+    allowed: Sequence[FactValue],
+    how: str,
+    others: int = 0,
+) -> Finding:
+    (node, device), fact = held
+    who = node
+    if device:
+        who = f"{node}, {device_words(window, node, device, device.rstrip('0123456789'))}"
+    should = " or ".join(str(v) for v in allowed)
+    whose = "as declared" if how == "declared" else f"as nearly all of {others} others"
+    text = f"{who} has {fact.name} {fact.value}; it should be {should}, {whose}."
+    return claim(
+        NAME,
+        f"{relevant.fault}.{fact.name}",
+        Subject(node=node, device=device),
+        (text, relevant.effect),
+        since=fact.time,
+        evidence=(
+            Evidence("fact", f"{fact.name} = {fact.value}", fact.time, metric=f"fact:{fact.name}"),
+        ),
+        confidence=1.0 if how == "declared" else 0.8,
+        asks=DRIFT,
+    )
+
+
+def share_above(agreeing: int, total: int, share: float) -> float:
+    """P(true share > ``share``) after ``agreeing`` of ``total``, Jeffreys' prior (Beta)."""
+    return 1.0 - _beta_cdf(share, agreeing + 0.5, total - agreeing + 0.5)
+
+
+def _beta_cdf(x: float, a: float, b: float) -> float:
+    """The regularised incomplete beta function, by its continued fraction (Lentz)."""
+    if x > (a + 1) / (a + b + 2):
+        return 1.0 - _beta_cdf(1 - x, b, a)
+    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)) / a
+    c, d = 1.0, 1.0 - (a + b) * x / (a + 1)
+    d = 1.0 / d if abs(d) > 1e-300 else 1e300
+    result = d
+    for m in range(1, 200):
+        for top in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d = 1.0 + top * d
+            d = 1.0 / (d if abs(d) > 1e-300 else 1e-300)
+            c = 1.0 + top / c
+            c = c if abs(c) > 1e-300 else 1e-300
+            result *= c * d
+        if abs(c * d - 1.0) < 1e-12:
+            break
+    return front * result

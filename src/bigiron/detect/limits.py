@@ -1,0 +1,139 @@
+"""Limits that mean something by themselves, whatever peers and past say."""
+
+from collections.abc import Iterator, Sequence
+
+from bigiron.detect import Key, Series, Window, detector
+from bigiron.detect.claims import claim, run_since, sampled, sustained
+from bigiron.detect.limit_rows import (
+    CHECK,
+    LIMITS,
+    RECOVERY,
+    RECOVERY_WORDS,
+    REPAIR,
+    RETIRED_LIMIT,
+    TEMP_LIMIT_C,
+    Limit,
+)
+from bigiron.detect.words import device_words
+from bigiron.model import Finding, Subject
+
+NAME = "limits"
+READS = (
+    *dict.fromkeys(limit.metric for limit in LIMITS),
+    "gpu_retired_pages_sbe_total",
+    "gpu_retired_pages_dbe_total",
+    "gpu_temp_celsius",
+    "gpu_recovery_action",
+)
+
+
+@detector(reads=READS, every_s=15.0)
+def limits(window: Window) -> Iterator[Finding]:
+    """Pending and failed remaps, uncorrectable errors, sustained slowdown, heat, wear."""
+    for limit in LIMITS:
+        yield from _limit(window, limit)
+    yield from _retired(window)
+    yield from _hot(window)
+    yield from _recovery(window)
+
+
+def fresh(window: Window, metric: str) -> Iterator[tuple[Key, Series]]:
+    """The series of a metric whose newest sample is fresh."""
+    oldest = window.now.timestamp() - window.fresh_s
+    for key, series in window.series.get(metric, {}).items():
+        if series.times and series.times[-1] >= oldest:
+            yield key, series
+
+
+def _limit(window: Window, limit: Limit) -> Iterator[Finding]:
+    for (node, device), series in fresh(window, limit.metric):
+        if not limit.bad(series.last):
+            continue
+        bad = [limit.bad(value) for value in series.values]
+        if limit.hold and not sustained(series, bad, window):
+            continue
+        kind = "nvme" if limit.metric.startswith("nvme") else "gpu"
+        who = device_words(window, node, device, kind) if device else "the host"
+        text = limit.says.format(value=series.last)
+        yield claim(
+            NAME,
+            limit.fault,
+            Subject(node=node, device=device),
+            (f"{who}: {text}.", _source(limit)),
+            since=run_since(series, bad),
+            evidence=(sampled(limit.metric, series, text, unit=limit.unit),),
+            asks=limit.asks,
+        )
+
+
+def _source(limit: Limit) -> str:
+    return f"Limit: {limit.source}."
+
+
+def _retired(window: Window) -> Iterator[Finding]:
+    """Retired pages of GPUs without row remapping, single and double bit together."""
+    double = window.series.get("gpu_retired_pages_dbe_total", {})
+    for key, series in fresh(window, "gpu_retired_pages_sbe_total"):
+        other = double.get(key)
+        pages = series.last + (other.last if other is not None else 0.0)
+        if not RETIRED_LIMIT <= pages < 1e6:
+            continue
+        node, device = key
+        text = f"{pages:.0f} memory pages are retired, of at most 64"
+        yield claim(
+            NAME,
+            "gpu.retired_pages_limit",
+            Subject(node=node, device=device),
+            (f"{device_words(window, node, device, 'gpu')}: {text}.",),
+            since=run_since(series, [True] * len(series.values)),
+            evidence=(sampled("gpu_retired_pages_sbe_total", series, text),),
+            asks=REPAIR,
+        )
+
+
+def _hot(window: Window) -> Iterator[Finding]:
+    """GPUs at their slowdown temperature, or at 93 °C where that is not known."""
+    slowdown = window.series.get("gpu_temp_slowdown_celsius", {})
+    margins = window.series.get("gpu_temp_margin_celsius", {})
+    for key, series in fresh(window, "gpu_temp_celsius"):
+        if key in margins:
+            continue
+        known = slowdown.get(key)
+        limit_c = known.last if known is not None and 60 < known.last < 130 else TEMP_LIMIT_C
+        bad = [limit_c <= value < 200 for value in series.values]
+        if not sustained(series, bad, window):
+            continue
+        node, device = key
+        text = f"it is at {series.last:.0f} °C; its limit is {limit_c:.0f} °C"
+        yield claim(
+            NAME,
+            "gpu.temp_high",
+            Subject(node=node, device=device),
+            (f"{device_words(window, node, device, 'gpu')}: {text}.",),
+            since=run_since(series, bad),
+            evidence=(sampled("gpu_temp_celsius", series, text, unit="celsius"),),
+            asks=CHECK,
+        )
+
+
+def _recovery(window: Window) -> Iterator[Finding]:
+    """The driver's own word on what a GPU needs, unless the kernel log has told it already."""
+    told = {(e.node, e.device) for e in window.events if e.code.startswith("recovery.")}
+    for (node, device), series in fresh(window, "gpu_recovery_action"):
+        action = int(series.last) if 0 < series.last < 8 else 0
+        if not action or (node, device) in told:
+            continue
+        text = f"the driver asks for {RECOVERY_WORDS[action]} (recovery action {action})"
+        yield claim(
+            NAME,
+            "gpu.recovery_needed",
+            Subject(node=node, device=device),
+            (f"{device_words(window, node, device, 'gpu')}: {text}.",),
+            since=run_since(series, _nonzero(series.values)),
+            evidence=(sampled("gpu_recovery_action", series, text),),
+            asks=RECOVERY[action],
+        )
+
+
+def _nonzero(values: Sequence[float]) -> list[bool]:
+    return [value != 0 for value in values]

@@ -1,0 +1,192 @@
+"""Links that are down or narrower than they should be, judged against their like."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from bigiron.detect import Key, Series, Window, detector
+from bigiron.detect.claims import Asks, claim, run_since, sampled, sustained
+from bigiron.detect.limits import fresh
+from bigiron.detect.words import device_words
+from bigiron.model import ActionKind, Blame, Finding, Severity, Subject, When
+
+NAME = "links"
+
+DOWN = Asks(Severity.CRITICAL, ActionKind.DRAIN, When.JOB_END, Blame.LINK)
+NARROW = Asks(Severity.WARNING, ActionKind.DRAIN, When.JOB_END, Blame.DEVICE)
+
+PEERS = 4
+"""So many ports of one name in other nodes of the SKU are needed to say what is usual."""
+
+USUAL = 0.8
+
+BUSY = 0.3
+"""Utilisation from which a GPU does not idle its link down on purpose."""
+
+
+@detector(
+    reads=(
+        "ib_state",
+        "gpu_nvlink_links_down",
+        "gpu_nvlink_links_up",
+        "gpu_pcie_link_width",
+        "gpu_pcie_link_gen",
+    ),
+    every_s=15.0,
+)
+def links(window: Window) -> Iterator[Finding]:
+    """Ports down, NVLinks inactive, PCIe links narrower or slower than their like."""
+    yield from _ports(window)
+    yield from _nvlinks(window)
+    yield from _width(window)
+    yield from _gen(window)
+
+
+def _sku(window: Window, node: str) -> str:
+    known = window.fleet.nodes.get(node)
+    return known.sku if known is not None else ""
+
+
+def _ports(window: Window) -> Iterator[Finding]:
+    """A port that is not active and was, or whose like are: an uncabled one is nobody's fault."""
+    active: Counter[tuple[str, str]] = Counter()
+    total: Counter[tuple[str, str]] = Counter()
+    in_node: Counter[str] = Counter()
+    ports = list(fresh(window, "ib_state"))
+    for (node, device), series in ports:
+        kind = (_sku(window, node), device)
+        total[kind] += 1
+        active[kind] += series.last == 1
+        in_node[node] += series.last == 1
+    for (node, device), series in ports:
+        if series.last != 0:
+            continue
+        kind = (_sku(window, node), device)
+        was = any(value == 1 for value in series.values)
+        usual = total[kind] > PEERS and active[kind] >= USUAL * (total[kind] - 1)
+        alone = window.single_look and in_node[node] > 0 and total[kind] <= PEERS
+        if not (was or usual or alone):
+            continue
+        bad = [value == 0 for value in series.values]
+        why = "it was active before" if was else "ports of this name are active elsewhere"
+        if alone and not usual and not was:
+            why = f"{in_node[node]} other ports of the node are active"
+        text = f"{device_words(window, node, device, 'nic')}: the port is down; {why}."
+        asks = DOWN if was or usual else Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END)
+        yield claim(
+            NAME,
+            "nic.down",
+            Subject(node=node, device=device),
+            (text,),
+            since=run_since(series, bad),
+            evidence=(sampled("ib_state", series, "port state"),),
+            confidence=1.0 if was or usual else 0.6,
+            asks=asks,
+        )
+
+
+def _nvlinks(window: Window) -> Iterator[Finding]:
+    """NVLinks that are inactive while others are up; partitioned GPUs (MIG) have none."""
+    up = window.series.get("gpu_nvlink_links_up", {})
+    for key, series in fresh(window, "gpu_nvlink_links_down"):
+        node, device = key
+        if not 0 < series.last < 64 or _mig(window, key):
+            continue
+        own = up.get(key)
+        others = any(s.last > 0 for k, s in up.items() if k[0] == node and k != key)
+        if not (own is not None and own.last > 0) and not others:
+            continue
+        bad = [value > 0 for value in series.values]
+        if not sustained(series, bad, window):
+            continue
+        count = f"{series.last:.0f} NVLink{'s are' if series.last > 1 else ' is'} inactive"
+        yield claim(
+            NAME,
+            "gpu.nvlink_inactive",
+            Subject(node=node, device=device),
+            (f"{device_words(window, node, device, 'gpu')}: {count}.",),
+            since=run_since(series, bad),
+            evidence=(sampled("gpu_nvlink_links_down", series, "links down"),),
+            asks=DOWN,
+        )
+
+
+def _mig(window: Window, key: Key) -> bool:
+    fact = window.facts.get(key, {}).get("mig_mode")
+    return fact is not None and str(fact.value).lower() in ("enabled", "1", "true")
+
+
+def _width(window: Window) -> Iterator[Finding]:
+    """A PCIe link with fewer lanes than the node's other GPUs of this model.
+
+    Where all are alike the machine is built so (cloud machines pass on 8 of 16 lanes) and only
+    a declared golden config can say otherwise.
+    """
+    of_like = _by_like(window, "gpu_pcie_link_width")
+    for like in of_like.values():
+        usual = _usual([series.last for _, series in like])
+        if usual is None:
+            continue
+        for (node, device), series in like:
+            if not 0 < series.last < usual:
+                continue
+            bad = [value < usual for value in series.values]
+            text = f"its PCIe link runs on {series.last:.0f} of {usual:.0f} lanes"
+            yield claim(
+                NAME,
+                "gpu.pcie_width",
+                Subject(node=node, device=device),
+                (
+                    f"{device_words(window, node, device, 'gpu')}: {text}.",
+                    f"{series.last / usual:.0%} of the host bandwidth of its like is left.",
+                ),
+                since=run_since(series, bad),
+                evidence=(sampled("gpu_pcie_link_width", series, text, peer=usual),),
+                asks=NARROW,
+            )
+
+
+def _gen(window: Window) -> Iterator[Finding]:
+    """A PCIe link slower than its like while the GPU works: idle links slow down on purpose."""
+    busy = window.series.get("gpu_utilization_ratio", {})
+    for like in _by_like(window, "gpu_pcie_link_gen").values():
+        usual = _usual([series.last for _, series in like])
+        if usual is None:
+            continue
+        for key, series in like:
+            if not 0 < series.last < usual:
+                continue
+            bad = [0 < value < usual for value in series.values]
+            if not _busy(busy.get(key)) or not sustained(series, bad, window):
+                continue
+            node, device = key
+            text = f"its PCIe link runs at generation {series.last:.0f}, its like at {usual:.0f}"
+            yield claim(
+                NAME,
+                "gpu.pcie_gen",
+                Subject(node=node, device=device),
+                (f"{device_words(window, node, device, 'gpu')}: {text}, while it works.",),
+                since=run_since(series, bad),
+                evidence=(sampled("gpu_pcie_link_gen", series, text, peer=usual),),
+                asks=NARROW,
+            )
+
+
+def _busy(series: Series | None) -> bool:
+    return series is not None and BUSY <= series.last <= 1
+
+
+def _by_like(window: Window, metric: str) -> dict[tuple[str, str], list[tuple[Key, Series]]]:
+    """The fresh series of a metric by node and GPU model."""
+    of_like: dict[tuple[str, str], list[tuple[Key, Series]]] = {}
+    for key, series in fresh(window, metric):
+        known = window.fleet.devices.get(key)
+        of_like.setdefault((key[0], known.model if known else ""), []).append((key, series))
+    return of_like
+
+
+def _usual(values: list[float]) -> float | None:
+    """The value of more than half of at least three; None if there is none."""
+    if len(values) < 3:
+        return None
+    value, count = Counter(values).most_common(1)[0]
+    return value if 2 * count > len(values) else None

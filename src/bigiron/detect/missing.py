@@ -1,0 +1,215 @@
+"""What should be there and is not: GPUs, their metrics, whole nodes.
+
+Missing is never healthy, and what is missing on many nodes at once is the monitoring's trouble,
+not theirs.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from bigiron.detect import Series, Window, detector
+from bigiron.detect.claims import INFO, Asks, claim
+from bigiron.model import (
+    ActionKind,
+    Blame,
+    Evidence,
+    Finding,
+    Recovery,
+    Severity,
+    Subject,
+    When,
+)
+
+NAME = "missing"
+
+PULSE = ("gpu_temp_celsius", "gpu_power_watts", "gpu_utilization_ratio", "gpu_sm_clock_hertz")
+"""What every GPU exporter tells: a GPU without any of them is not seen."""
+
+HOST_PULSE = ("node_load1", "node_boot_time_seconds", "node_memory_available_bytes")
+
+MANY_SHARE, MANY_COUNT = 0.3, 3
+"""So many nodes at once, and at least three: the monitoring is at fault."""
+
+FROZEN_SAMPLES = 4
+MOVING = ("gpu_power_watts", "gpu_temp_celsius", "gpu_sm_clock_hertz", "gpu_utilization_ratio")
+BUSY_W = 150.0
+"""Above this a GPU works; its power reading then never stands still."""
+
+GONE = Asks(Severity.CRITICAL, ActionKind.DRAIN, When.JOB_END)
+FROZEN = Asks(Severity.CRITICAL, ActionKind.CHECK, When.NOW, Blame.SOFTWARE)
+UNSEEN = Asks(Severity.WARNING, ActionKind.CHECK, When.NOW, Blame.UNKNOWN)
+
+OUT = frozenset({"drain", "down", "maint"})
+
+
+@dataclass(slots=True)
+class Pulse:
+    """When a node's GPUs and the node itself were last heard, in epoch seconds."""
+
+    gpus: dict[str, float] = field(default_factory=dict)
+    host: float | None = None
+
+    @property
+    def newest_gpu(self) -> float | None:
+        """The newest word of any of its GPUs."""
+        return max(self.gpus.values(), default=None)
+
+
+@detector(every_s=15.0)
+def missing(window: Window) -> Iterator[Finding | Recovery]:
+    """GPUs, metrics and nodes that were there and are not seen any more."""
+    if window.single_look:
+        return
+    pulses = _pulses(window)
+    unseen, silent = [], []
+    for node, pulse in sorted(pulses.items()):
+        if _stale(window, window.last_seen(node)):
+            unseen.append(node)
+        elif _stale(window, pulse.newest_gpu):
+            silent.append(node)
+    yield from _nodes(window, unseen, len(pulses), "node.missing", "is not scraped")
+    what = "its GPU exporter says nothing while the node lives"
+    yield from _nodes(window, silent, len(pulses), "node.exporter_down", what)
+    for node, pulse in pulses.items():
+        if node in unseen or node in silent:
+            continue
+        yield Recovery(f"{NAME}|node.missing|{node}", "it is seen again")
+        yield Recovery(f"{NAME}|node.exporter_down|{node}", "its GPUs are seen again")
+        yield from _gpus(window, node, pulse)
+        yield from _frozen(window, node, pulse)
+
+
+def _pulses(window: Window) -> dict[str, Pulse]:
+    pulses: dict[str, Pulse] = {}
+    for metric in PULSE:
+        for (node, device), series in window.series.get(metric, {}).items():
+            gpus = pulses.setdefault(node, Pulse()).gpus
+            gpus[device] = max(gpus.get(device, 0.0), series.times[-1])
+    for metric in HOST_PULSE:
+        for (node, _), series in window.series.get(metric, {}).items():
+            pulse = pulses.setdefault(node, Pulse())
+            pulse.host = max(pulse.host or 0.0, series.times[-1])
+    return pulses
+
+
+def _stale(window: Window, time_s: float | None) -> bool:
+    """Whether something that was heard once has been silent for too long."""
+    patience_s = max(window.fresh_s, window.sustain_s / 2)
+    return time_s is not None and window.now.timestamp() - time_s > patience_s
+
+
+def _nodes(
+    window: Window, nodes: list[str], fleet: int, fault: str, what: str
+) -> Iterator[Finding | Recovery]:
+    """One finding a node; one of the monitoring, and none of theirs, if they are many."""
+    group = Subject(by="monitoring", group=fault, members=tuple(nodes))
+    if len(nodes) >= MANY_COUNT and len(nodes) > MANY_SHARE * fleet:
+        text = f"{len(nodes)} of {fleet} nodes at once: {what}. The monitoring is at fault."
+        yield claim(NAME, fault, group, (text,), since=_since(window, nodes), asks=INFO)
+        return
+    yield Recovery(f"{NAME}|{fault}|{group.key}", "most nodes are seen again")
+    for node in nodes:
+        planned = _planned(window, node)
+        quiet = planned or fault == "node.exporter_down"
+        text = f"{node}: {what}" if fault == "node.exporter_down" else f"{node} {what} any more"
+        because = (f"{text}.", planned, "What is not seen is not known to be healthy.")
+        yield claim(
+            NAME,
+            fault,
+            Subject(node=node),
+            because,
+            since=_since(window, [node]),
+            asks=INFO if quiet else UNSEEN,
+            evidence=(Evidence("sample", "the newest sample", _since(window, [node])),),
+        )
+
+
+def _since(window: Window, nodes: list[str]) -> datetime | None:
+    times = [t for node in nodes if (t := window.last_seen(node)) is not None]
+    return datetime.fromtimestamp(min(times), UTC) if times else None
+
+
+def _planned(window: Window, node: str) -> str:
+    """Why a node may rightly be away; "" if nobody said so."""
+    for work in window.maintenance:
+        if work.start <= window.now <= work.end and node in work.nodes:
+            return f"There is planned work on it ({work.kind or 'maintenance'})."
+    state = window.states.get(node)
+    if state is not None and state.state in OUT:
+        return f"The scheduler has it out of service ({state.state}: {state.reason or '-'})."
+    return ""
+
+
+def _gpus(window: Window, node: str, pulse: Pulse) -> Iterator[Finding | Recovery]:
+    """GPUs of a node that fell silent while their neighbours speak."""
+    told = {e.device for e in window.events if e.node == node and e.code in LOST}
+    for device, last_s in pulse.gpus.items():
+        if not device:
+            continue
+        key = f"{NAME}|gpu.missing|{node}/{device}"
+        if not _stale(window, last_s):
+            yield Recovery(key, "it is seen again")
+            continue
+        if device in told:
+            continue
+        since = datetime.fromtimestamp(last_s, UTC)
+        alive = sum(not _stale(window, t) for t in pulse.gpus.values())
+        because = f"{device} is not seen any more; {alive} other GPUs of {node} are."
+        yield claim(
+            NAME,
+            "gpu.missing",
+            Subject(node=node, device=device),
+            (because, "A GPU that leaves the bus shows first as metrics that end."),
+            since=since,
+            evidence=(Evidence("sample", "its newest sample", since),),
+            confidence=0.9,
+            asks=GONE,
+        )
+
+
+LOST = frozenset({"xid.79", "nvrm.gpu_lost", "nvrm.fallen_off", "amdgpu.lost"})
+
+
+def _frozen(window: Window, node: str, pulse: Pulse) -> Iterator[Finding | Recovery]:
+    """All readings of all GPUs stand still at work: the driver hangs and the exporter repeats."""
+    key = Subject(node=node).key
+    since_s: list[float] = []
+    busy = False
+    for device in pulse.gpus:
+        for metric in MOVING:
+            series = window.series.get(metric, {}).get((node, device))
+            if series is None:
+                continue
+            start_s = _still(series, window)
+            if start_s is None:
+                yield Recovery(f"{NAME}|gpu.metrics_frozen|{key}", "the readings move again")
+                return
+            since_s.append(start_s)
+            busy = busy or (metric == "gpu_power_watts" and series.last > BUSY_W)
+    if not since_s or not busy:
+        return
+    since = datetime.fromtimestamp(max(since_s), UTC)
+    yield claim(
+        NAME,
+        "gpu.metrics_frozen",
+        Subject(node=node),
+        (
+            f"every reading of {node}'s {len(pulse.gpus)} GPUs stands still, at work.",
+            "The driver hangs and the exporter repeats what it last heard.",
+        ),
+        since=since,
+        evidence=(Evidence("sample", "the last reading that moved", since),),
+        confidence=0.9,
+        asks=FROZEN,
+    )
+
+
+def _still(series: Series, window: Window) -> float | None:
+    """Since when a series has not moved; None if it has, within ``sustain_s`` or four samples."""
+    values, times = series.values, series.times
+    first = len(values) - 1
+    while first > 0 and values[first - 1] == values[-1]:
+        first -= 1
+    long = window.now.timestamp() - times[first] >= window.sustain_s
+    return times[first] if long and len(values) - first >= FROZEN_SAMPLES else None

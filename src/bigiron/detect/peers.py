@@ -1,0 +1,174 @@
+"""Devices that differ from their like, doing the same work: hotter, or slower.
+
+One plain comparison of medians over ``sustain_s``, with margins that a healthy fleet keeps to:
+a device must differ from its SKU's busy devices *and* from its own neighbours, by a physical
+amount and by many times the pooled spread. Small cohorts say nothing (fewer than 16).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from statistics import median
+
+from bigiron.detect import Key, Series, Window, detector
+from bigiron.detect.claims import MIN_SAMPLES, Asks, claim, sampled
+from bigiron.detect.words import device_words
+from bigiron.model import ActionKind, Finding, Severity, Subject, When
+
+NAME = "peers"
+
+MIN_COHORT = 16
+"""Leave-one-out medians of smaller cohorts call healthy devices odd."""
+
+MIN_NEIGHBOURS = 3
+BUSY = 0.5
+SAME_POWER = 0.15
+"""Temperatures are compared at powers this close: heat follows power."""
+
+HOTTER_C = 12.0
+HOTTER_NEAR_C = 8.0
+SLOWER = 0.10
+Z = 6.0
+"""Pooled robust standard deviations; with few samples the pooled spread is what can be trusted."""
+
+SUSPECT = Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END)
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """A busy device's medians over the window's ``sustain_s``."""
+
+    key: Key
+    power_w: float
+    temp_c: float | None
+    clock_hz: float | None
+
+
+@detector(
+    reads=(
+        "gpu_temp_celsius",
+        "gpu_power_watts",
+        "gpu_sm_clock_hertz",
+        "gpu_utilization_ratio",
+    ),
+    every_s=60.0,
+)
+def peers(window: Window) -> Iterator[Finding]:
+    """GPUs hotter or slower than their like at the same work."""
+    if window.single_look:
+        return
+    for cohort in _cohorts(window).values():
+        if len(cohort) >= MIN_COHORT:
+            yield from _hotter(window, cohort)
+            yield from _slower(window, cohort)
+
+
+def _cohorts(window: Window) -> dict[tuple[str, str], list[Busy]]:
+    """The busy devices by SKU and model."""
+    cohorts: dict[tuple[str, str], list[Busy]] = {}
+    powers = window.series.get("gpu_power_watts", {})
+    temps = window.series.get("gpu_temp_celsius", {})
+    clocks = window.series.get("gpu_sm_clock_hertz", {})
+    for key, series in window.series.get("gpu_utilization_ratio", {}).items():
+        used = _recent(series, window)
+        power = _recent(powers.get(key), window)
+        if len(used) < MIN_SAMPLES or min(used) < BUSY or len(power) < MIN_SAMPLES:
+            continue
+        temp, clock = _recent(temps.get(key), window), _recent(clocks.get(key), window)
+        node = window.fleet.nodes.get(key[0])
+        part = window.fleet.devices.get(key)
+        like = (node.sku if node else "", part.model if part else "")
+        busy = Busy(
+            key,
+            median(power),
+            median(temp) if len(temp) >= MIN_SAMPLES else None,
+            median(clock) if len(clock) >= MIN_SAMPLES else None,
+        )
+        cohorts.setdefault(like, []).append(busy)
+    return cohorts
+
+
+def _recent(series: Series | None, window: Window) -> Sequence[float]:
+    """The values of the last ``sustain_s``, if they reach that far back and are fresh."""
+    if series is None or not series.times:
+        return ()
+    now_s = window.now.timestamp()
+    if series.times[-1] < now_s - window.fresh_s or series.times[0] > now_s - window.sustain_s:
+        return ()
+    first = len(series.times)
+    while first > 0 and series.times[first - 1] >= now_s - window.sustain_s - 1:
+        first -= 1
+    return [v for v in series.values[first:] if -100 < v < 1e12]
+
+
+def _hotter(window: Window, cohort: Sequence[Busy]) -> Iterator[Finding]:
+    warm = [b for b in cohort if b.temp_c is not None]
+    if len(warm) < MIN_COHORT:
+        return
+    spread_c = _spread([b.temp_c for b in warm if b.temp_c is not None])
+    for one in warm:
+        like = [
+            b.temp_c
+            for b in warm
+            if b is not one
+            and b.temp_c is not None
+            and abs(b.power_w - one.power_w) <= SAME_POWER * one.power_w
+        ]
+        near = [
+            b.temp_c
+            for b in warm
+            if b is not one and b.temp_c is not None and b.key[0] == one.key[0]
+        ]
+        if len(like) < MIN_COHORT - 1 or len(near) < MIN_NEIGHBOURS or one.temp_c is None:
+            continue
+        usual_c, near_c = median(like), median(near)
+        hotter_c = one.temp_c - usual_c
+        if hotter_c < max(HOTTER_C, Z * min(spread_c, 4.0)) or one.temp_c - near_c < HOTTER_NEAR_C:
+            continue
+        text = (
+            f"{one.temp_c:.0f} °C, {hotter_c:.0f} °C hotter than {len(like)} others of its kind "
+            f"at the same power"
+        )
+        yield _claim(window, one, "gpu.hot", "gpu_temp_celsius", text, usual_c)
+
+
+def _slower(window: Window, cohort: Sequence[Busy]) -> Iterator[Finding]:
+    clocked = [b for b in cohort if b.clock_hz]
+    if len(clocked) < MIN_COHORT:
+        return
+    usual_hz = median([b.clock_hz for b in clocked if b.clock_hz])
+    for one in clocked:
+        near = [b.clock_hz for b in clocked if b is not one and b.key[0] == one.key[0]]
+        if len(near) < MIN_NEIGHBOURS or one.clock_hz is None:
+            continue
+        near_hz = median([hz for hz in near if hz])
+        limit = 1 - SLOWER
+        if one.clock_hz > limit * near_hz or one.clock_hz > limit * usual_hz:
+            continue
+        text = (
+            f"clock {one.clock_hz / 1e6:.0f} MHz at work, its neighbours {near_hz / 1e6:.0f} MHz, "
+            f"all of its kind {usual_hz / 1e6:.0f} MHz"
+        )
+        yield _claim(window, one, "gpu.slow_clock", "gpu_sm_clock_hertz", text, near_hz)
+
+
+def _spread(values: Sequence[float]) -> float:
+    """The pooled robust standard deviation: 1.4826 times the median absolute deviation."""
+    middle = median(values)
+    return 1.4826 * median([abs(v - middle) for v in values])
+
+
+def _claim(window: Window, one: Busy, fault: str, metric: str, text: str, peer: float) -> Finding:
+    node, device = one.key
+    series = window.series[metric][one.key]
+    since = datetime.fromtimestamp(window.now.timestamp() - window.sustain_s, UTC)
+    return claim(
+        NAME,
+        fault,
+        Subject(node=node, device=device),
+        (f"{device_words(window, node, device, 'gpu')} of {node}: {text}.",),
+        since=since,
+        evidence=(sampled(metric, series, text, peer=peer),),
+        confidence=0.7,
+        asks=SUSPECT,
+    )
