@@ -195,6 +195,10 @@ class Reading:
         reasons = tuple(self._reason(row, node) for _, row in sorted(known.items()))
         return Why(found[0], actions, reasons)
 
+    def cursors(self) -> dict[str, str]:
+        """How far each source has been read."""
+        return {r["source"]: r["cursor"] for r in self._every(select(schema.cursors))}
+
     def meters(self) -> list[tuple[Meter, datetime]]:
         """What the hub last said of itself, and when."""
         query = select(schema.meters).order_by(schema.meters.c.name, schema.meters.c.label)
