@@ -78,7 +78,7 @@ def reservations_of_text(text: str) -> Iterator[Maintenance | None]:
 
 
 class ControllerText:
-    """``scontrol show config|partition|reservation|topology`` and ``sdiag``, told by their words."""
+    """``scontrol show config|partition|reservation|topology`` and ``sdiag``."""
 
     def sniff(self, head: Head) -> float:
         """The first line names what it is."""
@@ -127,17 +127,30 @@ def _partitions(text: str, document: Document) -> Iterator[Observation]:
         yield Note(document.name, "partitions with a malformed node list", skipped)
 
 
-def _topology(text: str, document: Document) -> Iterator[Observation]:
-    """Switches of level 0 are the leaves: what their nodes share."""
-    skipped = 0
+def leaves_of_text(text: str) -> Iterator[Node | None]:
+    """Nodes and the switch of level 0 they hang on, of ``scontrol show topology``.
+
+    None stands for a switch whose nodes cannot be read.
+    """
     for start, block in _blocks(_SWITCH, text):
         if start[2] != "0":
             continue
         try:
-            for name in unfold(_field(block, "Nodes")):
-                yield Node(name=name, leaf=start[1])
+            names = unfold(_field(block, "Nodes"))
         except ParseError:
+            yield None
+            continue
+        for name in names:
+            yield Node(name=name, leaf=start[1])
+
+
+def _topology(text: str, document: Document) -> Iterator[Observation]:
+    skipped = 0
+    for node in leaves_of_text(text):
+        if node is None:
             skipped += 1
+        else:
+            yield node
     if skipped:
         yield Note(document.name, "switches with a malformed node list", skipped)
 

@@ -9,8 +9,8 @@ from bigiron.ingest.slurm_job import LIVE_STATES, nodes_or_none, state_and_reaso
 from bigiron.ingest.slurm_table import Row, header_of, rows
 from bigiron.ingest.slurm_values import (
     NO_ZONE,
+    asked_gpus,
     exit_of,
-    gres_gpus,
     has_zone,
     text_or_empty,
     time_of,
@@ -21,7 +21,7 @@ from bigiron.model import Job, Note, Observation
 _START = re.compile(r"^JobId=(?P<id>\d+)", re.MULTILINE)
 _FIELD = re.compile(
     r"(?:^|\s)(UserId|Account|JobState|Reason|Restarts|ExitCode|SubmitTime|StartTime|EndTime|"
-    r"Partition|NodeList|AllocTRES|TRES)=(\S*)"
+    r"Partition|NodeList|AllocTRES|TRES|TresPerJob|TresPerNode)=(\S*)"
 )
 _NAME = re.compile(r"(?:^|\s)JobName=(.*?)(?=\s+UserId=|\n|\Z)")
 _COLUMNS = frozenset(
@@ -90,11 +90,16 @@ def _job_of_text(identity: str, text: str) -> tuple[Job | None, bool]:
         exit_code=code,
         signal=signal,
         nodes=nodes,
-        gpus=tres_gpus(found.get("AllocTRES") or found.get("TRES", "")) if nodes else 0,
+        gpus=_gpus(found, len(nodes)) if nodes else 0,
         restarts=int(found["Restarts"]) if found.get("Restarts", "").isdigit() else 0,
         reason=found.get("Reason", "") or why,
     )
     return job, bool(submit) and not has_zone(submit)
+
+
+def _gpus(found: dict[str, str], nodes: int) -> int:
+    told = tres_gpus(found.get("AllocTRES") or found.get("TRES", ""))
+    return told or asked_gpus(found.get("TresPerJob", ""), found.get("TresPerNode", ""), nodes)
 
 
 class ScontrolJobs:
@@ -158,7 +163,7 @@ def _job_of_row(row: Row) -> Job | None:
     nodes = () if waiting else nodes_or_none(text_or_empty(place))
     if not identity[:1].isdigit() or not state or nodes is None:
         return None
-    per_node = gres_gpus(row.get("TRES_PER_NODE").replace("gres:", "").replace("gres/", ""))[0]
+    asked = asked_gpus(row.get("TRES_PER_JOB"), row.get("TRES_PER_NODE"), len(nodes))
     reason = place.strip("()") if waiting else text_or_empty(row.get("REASON"))
     return Job(
         id=identity,
@@ -171,7 +176,7 @@ def _job_of_row(row: Row) -> Job | None:
         start=None if state == "PENDING" else time_of(row.get("START_TIME")),
         end=None if state in LIVE_STATES else time_of(row.get("END_TIME")),
         nodes=nodes,
-        gpus=tres_gpus(row.get("TRES_ALLOC")) or per_node * len(nodes),
+        gpus=tres_gpus(row.get("TRES_ALLOC")) or asked,
         reason=reason or why,
     )
 

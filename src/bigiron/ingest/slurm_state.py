@@ -48,15 +48,16 @@ _MERGED = {
     "NO_RESPOND": ("NOT_RESPONDING",),
     "BLOCK": ("BLOCKED",),
     "NPC": ("PERFCTRS",),
-    "MAINT*": ("MAINTENANCE", "NOT_RESPONDING"),
 }
-_PLANNED = frozenset(
-    {"REBOOT_ISSUED", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "REBOOT^"}
+_STATES = (
+    ("maint", {"REBOOT_ISSUED", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN"}),
+    ("down", {"DOWN", "ERROR"}),
+    ("drain", {"DRAIN", "FAIL", "INVALID_REG"}),
+    ("maint", {"MAINTENANCE", "MAINT"}),
+    ("alloc", {"ALLOCATED", "MIXED", "COMPLETING"}),
+    ("idle", {"IDLE", "RESERVED", "PLANNED", "BLOCKED", "PERFCTRS"}),
 )
-_DOWN = frozenset({"DOWN", "ERROR"})
-_DRAIN = frozenset({"DRAIN", "FAIL", "INVALID_REG"})
-_BUSY = frozenset({"ALLOCATED", "MIXED", "COMPLETING"})
-_FREE = frozenset({"IDLE", "RESERVED", "PLANNED", "BLOCKED", "PERFCTRS"})
+"""The first of these that holds one of a node's flags is its state."""
 
 
 def flags_of(word: str) -> tuple[str, ...]:
@@ -92,16 +93,4 @@ def state_of(flags: Iterable[str]) -> str:
     fail", set by an administrator) takes no new work: drain.
     """
     found = frozenset(flags)
-    if found & _PLANNED:
-        return "maint"
-    if found & _DOWN:
-        return "down"
-    if found & _DRAIN:
-        return "drain"
-    if "MAINTENANCE" in found or "MAINT" in found:
-        return "maint"
-    if found & _BUSY:
-        return "alloc"
-    if found & _FREE:
-        return "idle"
-    return "unknown"
+    return next((state for state, any_of in _STATES if found & any_of), "unknown")

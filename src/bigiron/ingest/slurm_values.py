@@ -114,6 +114,18 @@ def gres_gpus(text: str) -> tuple[int, str]:
     return count, "+".join(kinds)
 
 
+def asked_gpus(per_job: str, per_node: str, nodes: int) -> int:
+    """GPUs of a job as it asked for them, where accounting does not track gres/gpu.
+
+    ``gres:gpu:8`` (to 22.05) or ``gres/gpu:8`` (since), for the job or for each node.
+    """
+    for text, times in ((per_job, 1), (per_node, nodes)):
+        count = gres_gpus(text.replace("gres:", "").replace("gres/", ""))[0]
+        if count:
+            return count * times
+    return 0
+
+
 @lru_cache(maxsize=4096)
 def exit_of(text: str) -> tuple[int, int]:
     """Exit code and signal of sacct's ``CODE:SIGNAL``; zeros if there is none."""
