@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from bigiron.errors import ConfigError
-from bigiron.model import ActionKind, Fault
+from bigiron.model import ActionKind, Blame, Fault, Severity
 
 CLEARS = ("reboot", "reset", "quiet", "person")
 
@@ -60,14 +60,14 @@ class Catalogue:
     def find(self, code: str) -> Fault:
         """The entry of this code, of the nearest more general one, or ``FAMILY.unknown``.
 
-        Raises KeyError only if the family itself is not in the catalogue.
+        A code of no known family gets an entry that says so, as a warning of unknown blame.
         """
         parts = code.split(".")
         for end in range(len(parts), 0, -1):
             fault = self._faults.get(".".join(parts[:end]))
             if fault is not None:
                 return fault
-        return self._faults[f"{parts[0]}.unknown"]
+        return self._faults.get(f"{parts[0]}.unknown") or _uncatalogued(code)
 
     def with_overrides(self, files: Iterable[Path]) -> "Catalogue":
         """This catalogue with the entries of a site's own files added or replaced."""
@@ -82,6 +82,19 @@ class Catalogue:
             faults.update({fault.code: fault for fault in more})
             sources.update(more_sources)
         return Catalogue(faults.values(), sources)
+
+
+def _uncatalogued(code: str) -> Fault:
+    return Fault(
+        code=code,
+        name=f"uncatalogued fault {code}",
+        meaning="This code is in no catalogue that bigiron was given.",
+        severity=Severity.WARNING,
+        blame=Blame.UNKNOWN,
+        source="bigiron",
+        date="2026-11-30",
+        look=("the raw line, and whether peers show the same",),
+    )
 
 
 def parse(
