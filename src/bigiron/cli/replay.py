@@ -1,0 +1,67 @@
+"""`bigiron replay`: a recording through the same turn as life."""
+
+from datetime import datetime
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from bigiron.config import load
+from bigiron.hub.replay import Summary
+from bigiron.hub.replay import replay as run
+from bigiron.hub.settings import settings
+from bigiron.ingest.recording import Recording
+
+
+@click.command()
+@click.argument("recording", type=click.Path(path_type=Path))
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="Folder for what it writes."
+)
+@click.option(
+    "--config", "file", type=click.Path(path_type=Path), help="bigiron.toml; else the defaults."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def replay(recording: Path, out: Path, file: Path | None, as_json: bool) -> int:
+    """Run the whole pipeline over a recorded fleet's history.
+
+    RECORDING is a folder as docs/formats.md describes it. Writes findings.jsonl, verdicts.jsonl,
+    actions.jsonl and summary.json; the same recording, configuration and version give the same
+    lines.
+    """
+    told = Console(stderr=True, highlight=False)
+    with told.status("replaying") as status:
+
+        def progress(time: datetime) -> None:
+            status.update(f"replaying {time:%Y-%m-%d %H:%M}")
+
+        config = settings(load(file)) if file is not None else None
+        summary = run(Recording(recording), out, config, progress)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(summary), indent=2).decode())
+    else:
+        show(summary, out, Console(highlight=False))
+    return 0
+
+
+def show(summary: Summary, out: Path, console: Console) -> None:
+    """Print what a replay did."""
+    console.print(
+        f"[bold]{escape(summary.recording)}[/]  {summary.nodes} nodes, "
+        f"{summary.node_days:.1f} node-days, {summary.samples:,} samples, "
+        f"{summary.events:,} events in {summary.wall_s:.1f} s ({summary.peak_mib:.0f} MiB)"
+    )
+    table = Table("detector", "findings per 1,000 node-days", box=None)
+    for name, rate in summary.findings_per_1000_node_days.items():
+        table.add_row(name, f"{rate:.1f}")
+    console.print(table)
+    console.print(
+        f"{summary.findings} findings, {summary.findings_open} open at the end; "
+        f"{summary.actions} actions, {summary.actions_held} held. Shadow mode: nothing was done."
+    )
+    for note in summary.notes:
+        console.print(f"[dim]note: {escape(note.source)}: {escape(note.what)} ({note.count})[/]")
+    console.print(f"written to {escape(str(out))}")
