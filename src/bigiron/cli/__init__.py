@@ -22,7 +22,15 @@ class Entry(NamedTuple):
 COMMANDS: dict[str, Entry] = {
     "inspect": Entry("inspect", "Say what is wrong in log files, tool outputs or a bundle."),
     "scan": Entry("scan", "One look at a live fleet, reading only: which nodes, why, what to do."),
+    "hub": Entry("hub", "Watch a fleet continuously, in shadow mode."),
+    "nodes": Entry("nodes", "How every node stands, those that stand alike in one line."),
+    "findings": Entry("findings", "What stands against which device, node or group."),
+    "events": Entry("events", "What logs and exporters said happened."),
+    "actions": Entry("actions", "What was asked for, or held back."),
+    "why": Entry("why", "From what is asked for down to the raw line it rests on."),
+    "timeline": Entry("timeline", "Everything that happened to one node, in order."),
     "sim": Entry("sim", "Simulate a fleet: recordings to try things on."),
+    "replay": Entry("replay", "Run the whole pipeline over a recorded fleet's history."),
     "config": Entry("config", "Show an example bigiron.toml, or check one."),
 }
 
