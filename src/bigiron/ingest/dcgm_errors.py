@@ -91,6 +91,12 @@ _MESSAGES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )
 
+_PACKED = tuple(
+    (re.compile(pattern.pattern.replace(" ", ""), re.IGNORECASE), name)
+    for pattern, name in _MESSAGES
+)
+"""The same without blanks: DCGM 2 wraps messages in the middle of a word."""
+
 _TESTS = {
     "blacklist": "DENYLISTED_DRIVER",
     "denylist": "DENYLISTED_DRIVER",
@@ -117,8 +123,12 @@ def by_text(message: str) -> int | None:
     named = _NAMED.search(message)
     if named is not None and named[1] in _BY_NAME:
         return _BY_NAME[named[1]]
+    packed = re.sub(r"\s+", "", message)
     for pattern, name in _MESSAGES:
         if pattern.search(message):
+            return _BY_NAME[name]
+    for pattern, name in _PACKED:
+        if pattern.search(packed):
             return _BY_NAME[name]
     return None
 

@@ -137,7 +137,7 @@ def _code(result: Result, warning: Warn, judged: CheckStatus) -> str:
         number = by_test(result.test)
     if number is not None and number > 0:
         return fault_code(number)
-    return "dcgm.unknown" if judged is CheckStatus.FAIL else ""
+    return "dcgm.unknown" if judged in (CheckStatus.FAIL, CheckStatus.WARN) else ""
 
 
 def _text(result: Result, warning: Warn, judged: CheckStatus) -> str:

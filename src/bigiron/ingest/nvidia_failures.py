@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bigiron.ingest import Document, pci_address
-from bigiron.model import Event
+from bigiron.model import Device, Event
 
 TEXT_LIMIT = 400
 """An event's text is cut here."""
@@ -47,6 +47,7 @@ class Failure:
     code: str
     device: str
     text: str
+    bus: str = ""
 
 
 def failure(line: str) -> Failure | None:
@@ -54,9 +55,10 @@ def failure(line: str) -> Failure | None:
     text = line.strip()
     match = _HANDLE.search(text)
     if match is not None:
-        device = f"gpu{match['index']}" if match["index"] else pci_address(match["bus"] or "")
+        bus = pci_address(match["bus"] or "")
+        device = f"gpu{match['index']}" if match["index"] else bus
         code = "gpu.recovery_needed" if _RESET.search(match["why"]) else "nvrm.gpu_lost"
-        return Failure(code, device, text[:TEXT_LIMIT])
+        return Failure(code, device, text[:TEXT_LIMIT], bus)
     match = _INFOROM.search(text)
     if match is not None:
         return Failure("dcgm.9", pci_address(match["bus"]), text[:TEXT_LIMIT])
@@ -66,14 +68,19 @@ def failure(line: str) -> Failure | None:
     return None
 
 
-def failures(document: Document, lines: Iterator[tuple[int, str]]) -> Iterator[Event]:
-    """One event for each failure text among these numbered lines, repeats counted."""
+def failures(document: Document, lines: Iterator[tuple[int, str]]) -> Iterator[Device | Event]:
+    """One event for each failure text among these numbered lines, repeats counted.
+
+    A text that gives a GPU's index and its PCI address also tells that these are one device.
+    """
     found: dict[Failure, list[int]] = {}
     for at, line in lines:
         told = failure(line)
         if told is not None:
             found.setdefault(told, []).append(at)
     for told, lines_of in found.items():
+        if told.bus and told.device != told.bus:
+            yield Device(document.node, told.device, "gpu", bus=told.bus, vendor="NVIDIA")
         yield Event(
             node=document.node,
             code=told.code,

@@ -51,7 +51,7 @@ def observe_sections(document: Document, sections: Iterable[Section]) -> Iterato
             unread.append(section.title)
             continue
         try:
-            seen += [_placed(one, section) for one in best.read(part)]
+            seen += [_placed(one, section, document.node) for one in best.read(part)]
         except ParseError as error:
             seen.append(Note(part.name, f"not readable as {name}: {error.problem}"))
     yield from _renamed(seen)
@@ -60,11 +60,12 @@ def observe_sections(document: Document, sections: Iterable[Section]) -> Iterato
         yield Note(document.name, f"parts that nobody reads: {shown}", len(unread))
 
 
-def _placed(one: Observation, section: Section) -> Observation:
-    """An event's line counts from the top of the whole document."""
+def _placed(one: Observation, section: Section, node: str) -> Observation:
+    """An event's line counts from the top of the whole document; a host it names goes for all."""
     if isinstance(one, Event) and one.line:
-        return msgspec.structs.replace(one, line=one.line + section.line - 1)
-    return one
+        one = msgspec.structs.replace(one, line=one.line + section.line - 1)
+    named = isinstance(one, Sample | Event | Fact | CheckResult | Device) and not one.node
+    return msgspec.structs.replace(one, node=node) if named and node else one
 
 
 def _renamed(seen: list[Observation]) -> Iterator[Observation]:
@@ -74,12 +75,31 @@ def _renamed(seen: list[Observation]) -> Iterator[Observation]:
             for other in (one.bus, one.id):
                 if other and names.setdefault(other, one.name) != one.name:
                     names[other] = ""  # two GPUs share it: masked output
+    yield from _devices(seen, names)
     for one in seen:
         if isinstance(one, Device):
-            name = names.get(one.name, "")
-            yield msgspec.structs.replace(one, name=name) if name else one
-        elif isinstance(one, Sample | Event | Fact | CheckResult):
+            continue
+        if isinstance(one, Sample | Event | Fact | CheckResult):
             name = names.get(one.device, "")
             yield msgspec.structs.replace(one, device=name) if name else one
         else:
             yield one
+
+
+def _devices(seen: list[Observation], names: dict[str, str]) -> Iterator[Device]:
+    """Each device once, with everything that any part tells of it."""
+    known: dict[str, Device] = {}
+    for one in seen:
+        if isinstance(one, Device):
+            name = names.get(one.name, "") or one.name
+            before = known.get(name, Device(one.node, name))
+            known[name] = Device(
+                one.node or before.node,
+                name,
+                before.kind or one.kind,
+                before.id or one.id,
+                before.bus or one.bus,
+                before.model or one.model,
+                before.vendor or one.vendor,
+            )
+    yield from known.values()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from bigiron.errors import ParseError
 from bigiron.ingest import Document, Head, pci_address, reader
 from bigiron.ingest.nvidia_failures import failure, failures
-from bigiron.model import Device, Event, Fact, Note, Observation
+from bigiron.model import Device, Fact, Note, Observation
 
 _GPU = re.compile(
     r"^GPU (?P<index>\d{1,3}): (?P<model>.+?) \(UUID: (?P<uuid>GPU-[0-9A-Fa-f-]+)\)\s*$"
@@ -39,7 +39,7 @@ class _List:
                 outside.append((number, line))
             elif line.strip() and not _MIG.match(line) and number > 1:
                 strange += 1
-        events: list[Event] = list(failures(document, iter(outside)))
+        events = list(failures(document, iter(outside)))
         if not gpus and not events:
             raise ParseError(document.name, 1, "no list of GPUs in it")
         if gpus:

@@ -19,7 +19,7 @@ _COUNTER = re.compile(
     r"\s*(?P<value>\S.*?)\s*$"
 )
 _INACTIVE = re.compile(r"all links are in-?active", re.IGNORECASE)
-_MIG = re.compile(r"not supported for Devices in MIG mode", re.IGNORECASE)
+_NONE = re.compile(r"not supported for Devices in MIG mode|not have or support NVLink", re.I)
 _FLOAT = re.compile(r"^\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$")
 
 
@@ -33,7 +33,7 @@ class _Reader:
             return 0.0
         if any(_STATUS.match(line) or _COUNTER.match(line) for line in lines):
             return 0.92
-        return 0.92 if _MIG.search(text) else 0.0
+        return 0.92 if _NONE.search(text) else 0.0
 
     def read(self, document: Document) -> Iterator[Observation]:
         every: list[Links] = []
@@ -76,7 +76,7 @@ def _line(links: Links, line: str) -> bool:
     if _INACTIVE.search(line):
         links.all_inactive = True
         return True
-    if _MIG.search(line) or "NVML:" in line or "not supported" in line.lower():
+    if _NONE.search(line) or "NVML:" in line or "not supported" in line.lower():
         return True
     status = _STATUS.match(line)
     if status is not None:

@@ -287,11 +287,13 @@ class _Reader:
 
 
 def _cut(log: Log) -> bool:
-    """Whether the last GPU lacks what every driver prints near the end of one."""
+    """Whether the last GPU lacks what comes last: its processes, or with ``-d`` what others have."""
     if not log.gpus:
         return log.head.get("attached_gpus", "").strip() != "0"
-    fields, peers = log.gpus[-1].fields, log.gpus[0].fields
-    return "name" not in fields or len(fields) < len(peers)
+    first, last = log.gpus[0], log.gpus[-1]
+    if "name" in first.fields:
+        return last.processes is None
+    return len(last.fields) < len(first.fields)
 
 
 @reader()

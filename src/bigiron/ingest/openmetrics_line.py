@@ -28,30 +28,26 @@ def split_line(line: bytes) -> tuple[bytes, bytes, int] | None:
     The name is empty where it stands, quoted, in the block.
     """
     if b"#" not in line:
-        close = line.rfind(b"}")
-        if close < 0:
-            return _bare(line)
         opened = line.find(b"{")
-        if 0 <= opened < close:
-            return line[:opened].strip(), line[opened : close + 1], _value_at(line, close + 1)
-        return None
+        if opened < 0:
+            return _bare(line)
+        close = line.rfind(b"}")
+        if close < opened:
+            return None
+        tail = line[close + 1 :].lstrip(b" \t")
+        return line[:opened], line[opened : close + 1], len(line) - len(tail)
     match = _SERIES.match(line)
     if match is None or (match["name"] is None and match["block"] is None):
         return None
-    return match["name"] or b"", match["block"] or b"", _value_at(line, match.end())
+    tail = line[match.end() :].lstrip(b" \t")
+    return match["name"] or b"", match["block"] or b"", len(line) - len(tail)
 
 
 def _bare(line: bytes) -> tuple[bytes, bytes, int] | None:
     parts = line.split(None, 1)
-    if len(parts) != 2:
+    if len(parts) != 2 or b"}" in line:
         return None
-    return parts[0], b"", line.rindex(parts[1])
-
-
-def _value_at(line: bytes, start: int) -> int:
-    while line[start : start + 1] in (b" ", b"\t"):
-        start += 1
-    return start
+    return parts[0], b"", len(line) - len(parts[1])
 
 
 def parse_labels(block: bytes) -> tuple[str, dict[str, str]] | None:

@@ -15,7 +15,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
 
 from bigiron import signals
 from bigiron.ingest import pci_address
@@ -56,6 +55,7 @@ _FAMILIES = (
     (("node_scrape_",), "job"),
     (_SENSORS, "sensor"),
 )
+_UNASKED = ("", -1, "")
 _BEHIND = 1000
 """Added to the rank of what is repeated for each MIG instance: the GPU's own series goes first."""
 
@@ -70,17 +70,11 @@ class Rule:
     blanks: bool
     family: str
     part: str = ""
+    where: tuple[str, str] = ("", "")
 
 
-class Series(NamedTuple):
-    """One canonical series. ``rank`` orders exporters' names for it: the least is believed."""
-
-    metric: str
-    node: str
-    device: str
-    source: signals.Source
-    rank: int = 0
-    blanks: bool = False
+Series = tuple[str, str, str]
+"""One canonical series: metric, node, device."""
 
 
 @lru_cache(maxsize=65_536)
@@ -97,7 +91,8 @@ def rule(name: str) -> Rule | None:
         return None
     metric, source = found
     blanks = name.startswith(("DCGM_", "dcgm_"))
-    return Rule(metric, source, signals.rank(source.name), blanks, _family(metric, name), part)
+    family = _family(metric, name)
+    return Rule(metric, source, signals.rank(source.name), blanks, family, part, (family, part))
 
 
 def _find(name: str) -> tuple[str, signals.Source] | None:
@@ -133,8 +128,8 @@ class Names:
     hosts: dict[str, str] = field(default_factory=dict)
     gpus: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def learn(self, name: str, labels: Mapping[str, str], value: float) -> None:
-        """Take what a series tells about others."""
+    def learn(self, name: str, labels: Mapping[str, str], value: float, node: str = "") -> None:
+        """Take what a series tells about others; ``node`` is whose it is if labels do not tell."""
         instance = labels.get("instance", "")
         if instance and (named := _own_node(labels) or _uname(name, labels)):
             for address in {instance, host_of(instance)}:
@@ -142,7 +137,7 @@ class Names:
                 if known != named:
                     self.hosts[address] = ""
         if name == "nvidia_smi_index" and (uuid := labels.get("uuid")) and 0 <= value < 4096:
-            self.gpus[node_of(labels, self), uuid.lower()] = f"gpu{int(value)}"
+            self.gpus[node_of(labels, self) or node, uuid.lower()] = f"gpu{int(value)}"
 
 
 def _uname(name: str, labels: Mapping[str, str]) -> str:
@@ -199,23 +194,17 @@ class Place:
         self.names = names
         self.node = node
         self.seen = False
-        self._devices: dict[tuple[str, str], tuple[str, int] | None] = {}
+        self._devices: dict[tuple[str, str], tuple[str, int, str] | None] = {}
 
-    def series(self, meaning: Rule) -> Series | None:
-        """The series of a metric here; None where the labels do not name its device."""
-        key = (meaning.family, meaning.part)
-        if key in self._devices:
-            found = self._devices[key]
-        else:
-            found = self._devices[key] = self._device(meaning)
-        if found is None:
-            return None
-        metric = meaning.metric
-        if meaning.family == "amd_clock" and "MEMORY" in self.lower.get("clock_type", "").upper():
-            metric = "gpu_memory_clock_hertz"
-        return Series(
-            metric, self.node, found[0], meaning.source, meaning.rank + found[1], meaning.blanks
-        )
+    def device(self, meaning: Rule) -> tuple[str, int, str] | None:
+        """The device, what to add to the rule's rank, and the metric if the labels change it.
+
+        None where the labels do not name a device.
+        """
+        found = self._devices.get(meaning.where, _UNASKED)
+        if found is _UNASKED:
+            found = self._devices[meaning.where] = self._device(meaning)
+        return found
 
     def gpu(self) -> str:
         """``gpu3``; its PCI address or UUID where only those are told; "" if nothing is."""
@@ -244,15 +233,14 @@ class Place:
                 return found
         return ""
 
-    def _device(self, meaning: Rule) -> tuple[str, int] | None:
-        """The device and what to add to the rank; None if it is not told."""
+    def _device(self, meaning: Rule) -> tuple[str, int, str] | None:
         if meaning.family.startswith(("gpu", "amd")):
             gpu = self.gpu()
             return self._part_of(gpu, meaning) if gpu else None
         if meaning.family == "port":
             device, port = self.lower.get("device", ""), self.lower.get("port", "1")
-            return (device if port == "1" else f"{device}:{port}", 0) if device else None
-        return self._of_host(meaning.family), 0
+            return (device if port == "1" else f"{device}:{port}", 0, "") if device else None
+        return self._of_host(meaning.family), 0, ""
 
     def _of_host(self, family: str) -> str:
         match family:
@@ -268,7 +256,7 @@ class Place:
         chip, sensor = self.lower.get("chip", ""), self.lower.get("sensor", "")
         return f"{chip}:{sensor}" if chip else self.lower.get("name", sensor)
 
-    def _part_of(self, gpu: str, meaning: Rule) -> tuple[str, int] | None:
+    def _part_of(self, gpu: str, meaning: Rule) -> tuple[str, int, str] | None:
         lower = self.lower
         part = meaning.part
         if link := lower.get("nvlink", lower.get("link", "")):
@@ -281,12 +269,14 @@ class Place:
             return None
         instance = lower.get("gpu_i_id", "")
         if instance and meaning.family == "gpu_instance":
-            return f"{gpu}:gi{instance}", 0
+            return f"{gpu}:gi{instance}", 0, ""
         partition = lower.get("gpu_partition_id", "0")
         if partition not in ("", "0"):
             part = f"p{partition}"
         behind = _BEHIND if instance else self._clock_index(meaning)
-        return (f"{gpu}:{part}" if part else gpu), behind
+        memory = meaning.family == "amd_clock" and "MEMORY" in lower.get("clock_type", "").upper()
+        metric = "gpu_memory_clock_hertz" if memory else ""
+        return (f"{gpu}:{part}" if part else gpu), behind, metric
 
     def _clock_index(self, meaning: Rule) -> int:
         text = self.lower.get("clock_index", "") if meaning.family == "amd_clock" else ""

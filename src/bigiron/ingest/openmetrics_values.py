@@ -5,19 +5,21 @@ from array import array
 from collections.abc import Callable, Sequence
 
 from bigiron import signals
-from bigiron.ingest.openmetrics_series import Series
+from bigiron.ingest.openmetrics_series import Rule
 
 _FIRST_BLANK = 2_147_483_632.0
 
 
 class Conversion:
-    """Scales and blanks of a fixed list of series, taken once and applied to every scrape."""
+    """Scales and blanks of a fixed list of values, taken once and applied to every scrape."""
 
-    def __init__(self, series: Sequence[Series], *, vector: bool = True) -> None:
-        self._scales = array("d", [one.source.scale for one in series])
-        self._blanks = bytes(one.blanks for one in series)
+    def __init__(self, rules: Sequence[Rule], *, vector: bool = True) -> None:
+        self._scales = array("d", [rule.source.scale for rule in rules])
+        self._blanks = bytes([rule.blanks for rule in rules])
         self._tables = [
-            (place, one.source) for place, one in enumerate(series) if one.source.table is not None
+            (place, rule.source)
+            for place, rule in enumerate(rules)
+            if rule.source.table is not None
         ]
         self._scale = (_vector(self._scales, self._blanks) if vector else None) or self._each
 
