@@ -10,7 +10,7 @@ and is slower (bench/kernel_log.py measures both).
 import re
 from collections.abc import Iterable, Iterator
 from importlib import import_module
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from bigiron.ingest import LINE_LIMIT
 from bigiron.ingest.log_literals import Gate
@@ -31,18 +31,26 @@ class Block(NamedTuple):
     cut: int = 0
 
 
+class Readable(Protocol):
+    """Something bytes can be read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most ``size`` bytes; none at the end."""
+
+
 def blocks(
-    file: BinaryIO,
+    file: Readable,
     chunk_bytes: int = CHUNK_BYTES,
     *,
     line_limit: int = LINE_LIMIT,
+    first_line: int = 1,
     last: bool = True,
 ) -> Iterator[Block]:
     """A file's lines in blocks of about ``chunk_bytes``; memory is that plus one line.
 
     ``last`` says that a final line without an end is a line too.
     """
-    cutter = _Cutter(line_limit)
+    cutter = _Cutter(line_limit, first_line)
     while chunk := file.read(chunk_bytes):
         yield from cutter.feed(chunk)
     if last:
@@ -52,12 +60,12 @@ def blocks(
 class _Cutter:
     """Joins chunks into whole lines and cuts off what is too long."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, first_line: int) -> None:
         self._limit = limit
         self._pieces: list[bytes] = []
         self._held = 0
         self._dropped = 0
-        self._line = 1
+        self._line = first_line
 
     def feed(self, chunk: bytes) -> Iterator[Block]:
         end = chunk.rfind(b"\n") + 1
