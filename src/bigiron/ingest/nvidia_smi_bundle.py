@@ -38,7 +38,7 @@ class _Reader:
         return 0.97 if len(commands) > 1 and tools else 0.0
 
     def read(self, document: Document) -> Iterator[Observation]:
-        sections = list(_sections(document))
+        sections = _sections(document)
         if not sections:
             raise ParseError(document.name, 1, "no command line in it")
         yield from observe_sections(document, sections)
@@ -49,6 +49,7 @@ class _Splitter:
 
     def __init__(self) -> None:
         self.done: list[Section] = []
+        self.commands = 0
         self._section: Section | None = None
         self._lines: list[str] = []
         self._title = ""
@@ -57,6 +58,7 @@ class _Splitter:
         command = command_line(line[:8192])
         if command:
             self.close()
+            self.commands += 1
             self._section = Section(command[:80], number, "")
             self._lines = [f"$ {command}"]
         elif _RULE.match(line):
@@ -88,7 +90,7 @@ def _heading(line: str) -> bool:
     return line.startswith("#") and not re.match(r"^#\s*(?:gpu|Idx|Date)\b", line, re.IGNORECASE)
 
 
-def _sections(document: Document) -> Iterator[Section]:
+def _sections(document: Document) -> list[Section]:
     """Each command with what it printed, its own line first: it may tell what columns mean."""
     splitter = _Splitter()
     for number, line in enumerate(document.lines(), 1):
@@ -96,7 +98,7 @@ def _sections(document: Document) -> Iterator[Section]:
         if len(splitter.done) >= MAX_SECTIONS:
             break
     splitter.close()
-    yield from splitter.done[:MAX_SECTIONS]
+    return splitter.done[:MAX_SECTIONS] if splitter.commands else []
 
 
 @reader()

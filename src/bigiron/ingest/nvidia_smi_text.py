@@ -287,7 +287,7 @@ class _Reader:
 
 
 def _cut(log: Log) -> bool:
-    """Whether the last GPU lacks what comes last: its processes, or with ``-d`` what others have."""
+    """Whether the last GPU lacks what comes last: processes, or with ``-d`` what others have."""
     if not log.gpus:
         return log.head.get("attached_gpus", "").strip() != "0"
     first, last = log.gpus[0], log.gpus[-1]
