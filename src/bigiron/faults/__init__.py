@@ -2,11 +2,14 @@
 
 Every ``*.toml`` file beside this module holds ``[source.KEY]`` tables (title, date, where) and
 ``[[fault]]`` entries (see ``bigiron.model.Fault``). A site adds or overrides entries with files
-of the same form, named by ``faults = ["site.toml"]`` in bigiron.toml.
+of the same form, named by ``faults = ["site.toml"]`` in bigiron.toml; of a code that is known an
+entry there gives only what differs. Where one message fits several patterns, the entry that
+stands first names it: files in the order of their names, entries in the order of the file.
 
 Codes are lower case words joined by dots, from the general to the particular:
 
-    xid.79  xid.145.rlw_src_track.0x2  sxid.20034  dcgm.85  recovery.1  clock.hw_thermal
+    xid.79  xid.145.rlw_src_track.0x2  xid.149.netir_link_evt.r10  sxid.20034  dcgm.85
+    recovery.1  clock.hw_thermal
     pcie.aer_fatal  mce.uncorrected  edac.correctable  amdgpu.ras_uncorrectable  ib.link_down
     nvme.reset_failed  kernel.oom  kernel.hung_task  kernel.panic  ...
 
@@ -14,6 +17,7 @@ Codes are lower case words joined by dots, from the general to the particular:
 ``xid.unknown`` and its like: an unknown code is itself worth telling, never dropped.
 """
 
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -78,7 +82,9 @@ class Catalogue:
                 text = file.read_text("utf-8")
             except OSError as error:
                 raise ConfigError(str(file), "", f"cannot be read: {error.strerror}") from error
-            more, more_sources = parse(text, str(file), known_sources=sources)
+            more, more_sources = parse(text, str(file), sources, faults)
+            for fault in more:
+                _check_patterns(fault, str(file))
             faults.update({fault.code: fault for fault in more})
             sources.update(more_sources)
         return Catalogue(faults.values(), sources)
@@ -98,9 +104,15 @@ def _uncatalogued(code: str) -> Fault:
 
 
 def parse(
-    text: str, file: str, known_sources: Mapping[str, Source] | None = None
+    text: str,
+    file: str,
+    known_sources: Mapping[str, Source] | None = None,
+    known_faults: Mapping[str, Fault] | None = None,
 ) -> tuple[list[Fault], dict[str, Source]]:
-    """The entries and sources of one TOML text. Raises ConfigError naming file and key."""
+    """The entries and sources of one TOML text. Raises ConfigError naming file and key.
+
+    An entry of a code in ``known_faults`` keeps what it does not give anew.
+    """
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -113,18 +125,28 @@ def parse(
     except msgspec.ValidationError as error:
         raise ConfigError(file, "source", str(error)) from error
     every = {**(known_sources or {}), **sources}
-    faults = [_fault(entry, file, every) for entry in data.get("fault", [])]
+    entries = data.get("fault", [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ConfigError(file, "fault", "entries are written as [[fault]]")
+    faults = [_fault(entry, file, every, known_faults or {}) for entry in entries]
     return faults, sources
 
 
-def _fault(entry: dict[str, Any], file: str, sources: Mapping[str, Source]) -> Fault:
-    code = str(entry.get("code", "?"))
-    unknown = set(entry) - set(Fault.__struct_fields__)
+def _fault(
+    given: dict[str, Any],
+    file: str,
+    sources: Mapping[str, Source],
+    known: Mapping[str, Fault],
+) -> Fault:
+    code = str(given.get("code", "?"))
+    unknown = set(given) - set(Fault.__struct_fields__)
     if unknown:
         raise ConfigError(file, f"{code}.{sorted(unknown)[0]}", "no such key in a fault")
-    entry = dict(entry)
-    if "source" in entry and entry["source"] in sources:
-        entry.setdefault("date", sources[entry["source"]].date)
+    dated: dict[str, Any] = {}
+    if str(given.get("source")) in sources:
+        dated = {"date": sources[str(given["source"])].date}
+    former = msgspec.to_builtins(known[code]) if code in known else {}
+    entry = {**former, **dated, **given}
     try:
         fault = msgspec.convert(entry, Fault)
     except msgspec.ValidationError as error:
@@ -138,8 +160,36 @@ def _fault(entry: dict[str, Any], file: str, sources: Mapping[str, Source]) -> F
     return fault
 
 
-@cache
+def _check_patterns(fault: Fault, file: str) -> None:
+    for pattern in fault.patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ConfigError(file, f"{fault.code}.patterns", f"{pattern!r}: {error}") from error
+    if fault.patterns and not (fault.needs and all(fault.needs)):
+        wanted = "literals, one of which stands in every line that the patterns match"
+        raise ConfigError(file, f"{fault.code}.needs", wanted)
+
+
 def catalogue() -> Catalogue:
+    """The catalogue in use: the one that ships with bigiron, with the site's if ``use`` said so."""
+    return _in_use[-1] if _in_use else shipped()
+
+
+_in_use: list[Catalogue] = []
+
+
+def use(files: Iterable[Path]) -> Catalogue:
+    """Put a site's files over the shipped catalogue, for this process and from now on.
+
+    Called once, at the start, before anything is judged. Raises ConfigError.
+    """
+    _in_use[:] = [shipped().with_overrides(files)]
+    return _in_use[-1]
+
+
+@cache
+def shipped() -> Catalogue:
     """The catalogue that ships with bigiron, read once."""
     faults: list[Fault] = []
     sources: dict[str, Source] = {}
