@@ -13,6 +13,8 @@ import click
 
 from bigiron.cli import COMMANDS
 from bigiron.config import example
+from bigiron.faults import shipped
+from bigiron.faults.page import markdown
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -52,6 +54,7 @@ def _help(command: click.Command, path: str, level: int) -> list[str]:
 PAGES: dict[str, Callable[[], str]] = {
     "configuration.md": configuration,
     "commands.md": commands,
+    "faults.md": lambda: markdown(shipped()),
 }
 
 
