@@ -1,0 +1,157 @@
+"""`bigiron scan`: one look at a live fleet, reading only."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from bigiron.cli import EXIT_USAGE
+from bigiron.config import Config, KubernetesConfig, PrometheusConfig, ScrapeConfig, SlurmConfig
+from bigiron.config import load as load_config
+from bigiron.errors import Permanent
+from bigiron.hub.scan import Row, Scan
+from bigiron.hub.scan import scan as run
+from bigiron.hub.settings import settings
+from bigiron.hub.sources import sources
+from bigiron.model import Health
+from bigiron.nodesets import fold
+from bigiron.words import HEALTH_STYLE, advice
+
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])$")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def _span(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
+    """A stretch of time such as 90m, 24h or 7d."""
+    match = _SPAN.match(value)
+    if match is None:
+        raise click.BadParameter(f"{value!r} is no time such as 90m, 24h or 7d", ctx, param)
+    return timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
+
+
+@click.command()
+@click.option("--prometheus", multiple=True, metavar="URL", help="Ask this Prometheus.")
+@click.option("--scrape", multiple=True, metavar="URL", help="Fetch this exporter page.")
+@click.option("--kernel-log", multiple=True, metavar="PATH", help="Read this log, folder, archive.")
+@click.option("--slurm", is_flag=True, help="Run sinfo's kin: scontrol, squeue, sacct.")
+@click.option("--kubernetes", is_flag=True, help="Ask the API, with the current kubeconfig.")
+@click.option("--config", "file", type=click.Path(path_type=Path), help="Sources and limits.")
+@click.option("--since", callback=_span, default="24h", show_default=True, help="Oldest event.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole scan as JSON.")
+@click.option("--html", "html", type=click.Path(path_type=Path), help="Write a page as well.")
+@click.option("--all", "show_all", is_flag=True, help="Show healthy nodes, one a line.")
+def scan(
+    prometheus: tuple[str, ...],
+    scrape: tuple[str, ...],
+    kernel_log: tuple[str, ...],
+    slurm: bool,
+    kubernetes: bool,
+    file: Path | None,
+    since: timedelta,
+    as_json: bool,
+    html: Path | None,
+    show_all: bool,
+) -> int:
+    """One look at a live fleet, reading only: which nodes are in trouble, why, what to do.
+
+    Any mix of sources. Nothing is installed, changed or kept.
+
+    Exit code: 0 healthy, 1 warning, 2 critical, 3 nothing reached, 4 wrong usage.
+    """
+    config = load_config(file) if file else Config()
+    logs = (*kernel_log, *(log.path for log in config.kernel_log))
+    config = _with(config, prometheus, scrape, slurm, kubernetes)
+    asked = sources(config)
+    if not asked and not logs:
+        click.echo(
+            "bigiron: nothing to ask: name --prometheus, --scrape, --kernel-log, --slurm or "
+            "--kubernetes",
+            err=True,
+        )
+        return EXIT_USAGE
+    result = run(asked, logs, datetime.now(UTC), settings(config), since=since)
+    if html is not None:
+        _write(result, html)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
+    else:
+        show(result, Console(highlight=False), show_all=show_all)
+    return result.exit_code
+
+
+def _with(
+    config: Config,
+    prometheus: tuple[str, ...],
+    scrape: tuple[str, ...],
+    slurm: bool,
+    kubernetes: bool,
+) -> Config:
+    """The configuration and the sources named on the command line; logs are read, not followed."""
+    pages = (ScrapeConfig(targets=scrape),) if scrape else ()
+    return msgspec.structs.replace(
+        config,
+        prometheus=(*config.prometheus, *(PrometheusConfig(url) for url in prometheus)),
+        scrape=(*config.scrape, *pages),
+        kernel_log=(),
+        slurm=config.slurm or (SlurmConfig() if slurm else None),
+        kubernetes=config.kubernetes or (KubernetesConfig() if kubernetes else None),
+    )
+
+
+def _write(result: Scan, path: Path) -> None:
+    from bigiron.hub.html import page  # Jinja2 only where a page is wanted
+
+    try:
+        path.write_text(page(result), "utf-8")
+    except OSError as error:
+        raise Permanent(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def show(result: Scan, console: Console, *, show_all: bool = False) -> None:
+    """Print a scan for a person."""
+    for finding in result.groups:
+        console.print(f"[bold]{escape(' '.join(finding.because))}[/]")
+    rows = [r for r in result.rows if show_all or r.health is not Health.HEALTHY]
+    if rows:
+        console.print(_table(rows))
+    healthy = [r.node for r in result.rows if r.health is Health.HEALTHY]
+    if healthy and not show_all:
+        console.print(f"[green]{len(healthy)} healthy[/]  {fold(healthy)}")
+    for one in result.asked:
+        said = (
+            f"[red]{escape(one.problem)}[/]"
+            if one.problem
+            else f"{one.observations:,} observations in {one.seconds:.2f} s"
+        )
+        console.print(f"[dim]{escape(one.name)}:[/] {said}")
+    for note in result.notes:
+        times = f" ({note.count:,} times)" if note.count > 1 else ""
+        console.print(f"[dim]note: {escape(note.source)}: {escape(note.what)}{times}[/]")
+
+
+def _table(rows: list[Row]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("node", no_wrap=True)
+    table.add_column("health", no_wrap=True)
+    table.add_column("fails in 24 h", justify="right", no_wrap=True)
+    table.add_column("why", ratio=3)
+    table.add_column("do", ratio=1)
+    table.add_column("scheduler", no_wrap=True)
+    for row in rows:
+        todo = advice(row.action, row.when) if row.health is not Health.HEALTHY else ""
+        held = f" [dim](held: {escape(row.held)})[/]" if row.held else ""
+        more = f" [dim]and {len(row.findings) - 1} more[/]" if len(row.findings) > 1 else ""
+        table.add_row(
+            f"[bold]{escape(row.node)}[/]",
+            f"[{HEALTH_STYLE[row.health]}]{row.health}[/]",
+            f"{100 * row.p_fail_24h:.1f} %",
+            escape(row.reason) + more,
+            todo + held,
+            f"[dim]{escape(row.state)}[/]",
+        )
+    return table
