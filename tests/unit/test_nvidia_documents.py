@@ -1,6 +1,7 @@
 """Captures and bug reports taken apart; no cut and no noise ends in a traceback."""
 
 import gzip
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -94,12 +95,12 @@ def test_a_document_cut_anywhere_is_read_or_refused(name: str, share: float) -> 
     except ParseError:
         return
     assert len(seen) <= len(whole) + 5
-    passed = {(o.check, o.device) for o in whole if _passes(o)}
-    assert {(o.check, o.device) for o in seen if _passes(o)} <= passed
+    assert _passes(seen) <= _passes(whole)
 
 
-def _passes(one: Observation) -> bool:
-    return isinstance(one, CheckResult) and one.status is CheckStatus.PASS
+def _passes(seen: list[Observation]) -> set[tuple[str, str]]:
+    results = [o for o in seen if isinstance(o, CheckResult)]
+    return {(o.check, o.device) for o in results if o.status is CheckStatus.PASS}
 
 
 @settings(max_examples=300, deadline=None)
@@ -134,3 +135,31 @@ def test_numbers_are_finite_and_names_are_set(name: str) -> None:
             assert one.device
         if isinstance(one, Fact):
             assert one.value != ""
+
+
+HOSTILE = {
+    "blanks": " " * 300_000 + "x",
+    "links": "GPU 0: X (UUID: GPU-1)\n Link 0: a" + " " * 300_000 + "\n" * 3,
+    "prompts": ("$ nvidia-smi " + " " * 20_000 + "x\n") * 50,
+    "commands": "nvidia-smi " * 30_000,
+    "bars": "|" * 300_000 + "\n| Diagnostic | Result |\n" + "|" + " " * 300_000 + "x\n",
+    "brackets": '{"DCGM Diagnostic": [' + "[{" * 100_000,
+    "header": "index, temperature.gpu\n" + "[" * 200_000 + "\n" + "1, 2\n" * 20_000,
+    "rules": ("_" * 30 + "\nStart of NVIDIA bug report log file\n") * 5_000,
+    "tree": "+---+\n| NVLINK Error Counts |\n+===+===+\n" + "| -> x | 1 |\n" * 20_000,
+    "xml": "<nvidia_smi_log>" + "<a>x</a>" * 100_000,
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_text_costs_no_more_than_its_length(text: str) -> None:
+    document = Document.of("hostile", text.encode(), NOW)
+    head = Head.of(document)
+    began = time.process_time()
+    for format_ in OURS:
+        assert 0 <= reader[format_].run().sniff(head) <= 1
+        try:
+            assert len(list(reader[format_].run().read(document))) < 200_000
+        except ParseError:
+            continue
+    assert time.process_time() - began < 20

@@ -25,7 +25,9 @@ _PROBLEM = re.compile(
     r".*(?:exit|exited|return)(?:ed)?(?: with)? (?:status|code):?\s*-?[1-9]\d*|rc=-?[1-9])",
     re.IGNORECASE,
 )
+LIMIT = 32 * 1024 * 1024
 TEXT_LIMIT = 400
+MAX_LINE = 1024
 
 
 class _Reader:
@@ -35,12 +37,14 @@ class _Reader:
             return 0.95
         if "test_categories" in text and _CATEGORIES.search(text):
             return 0.7
-        few = len(text) < 4000
+        if len(text) > 4000:
+            return 0.0
         told = "dcgm" in text.lower() or "diagnostic" in text.lower()
-        return 0.6 if few and told and (_REFUSED.search(text) or _PROBLEM.search(text)) else 0.0
+        wrong = any(_REFUSED.search(line) or _PROBLEM.match(line) for line in text.splitlines())
+        return 0.6 if told and wrong else 0.0
 
     def read(self, document: Document) -> Iterator[Observation]:
-        text = document.text()
+        text = document.text(LIMIT)
         if _TABLE.search(text):
             results, facts, around = _from_table(text)
             complete = _closed(text)
@@ -240,7 +244,7 @@ def _from_table(text: str) -> tuple[list[Result], dict[str, str], str]:
     around: list[str] = []
     for line in text.splitlines():
         if line.startswith(("|", "+")):
-            table.feed(line)
+            table.feed(line[:MAX_LINE])
         else:
             around.append(line)
     return table.results(), table.facts, "\n".join(around)

@@ -21,6 +21,7 @@ _WORDS = {
 _SPLIT = re.compile(
     r"^(?P<word>Healthy|Warning|Failure|Internal error)\b[\s,:-]*(?P<text>.*)$", re.S
 )
+LIMIT = 16 * 1024 * 1024
 TEXT_LIMIT = 500
 
 
@@ -31,7 +32,7 @@ class _Reader:
         return 0.7 if len(head.text) < 4000 and _REFUSED.search(head.text) else 0.0
 
     def read(self, document: Document) -> Iterator[Observation]:
-        text = document.text()
+        text = document.text(LIMIT)
         if _TITLE not in text:
             refused = next((line for line in text.splitlines() if _REFUSED.search(line)), "")
             if not refused:

@@ -13,6 +13,7 @@ from bigiron.model import Note, Observation
 _ERRORS = "NVLINK Error Counts"
 _DEVICE = re.compile(r"^\s*(?P<kind>gpuId|physicalId)\s+(?P<id>\d{1,4})\s*:\s*(?P<rest>[UDX_ ]*)$")
 _STATES = re.compile(r"^\s*[UDX_](?:\s+[UDX_])*\s*$")
+LIMIT = 16 * 1024 * 1024
 _LINK = re.compile(r"^Link (\d{1,3})$")
 _GPU = re.compile(r"^GPU (?:Id: )?(\d{1,3})$", re.IGNORECASE)
 
@@ -21,11 +22,11 @@ class _Reader:
     def sniff(self, head: Head) -> float:
         if _ERRORS in head.text:
             return 0.95
-        lines = head.text.splitlines()[:200]
+        lines = [line[:1024].rstrip() for line in head.text.splitlines()[:200]]
         return 0.95 if any(_DEVICE.match(line) for line in lines) else 0.0
 
     def read(self, document: Document) -> Iterator[Observation]:
-        text = document.text()
+        text = document.text(LIMIT)
         if _ERRORS in text:
             yield from _errors(document, text)
         else:
@@ -58,7 +59,8 @@ def _counted(tree: Tree) -> Links | None:
 def _status(document: Document, text: str) -> Iterator[Observation]:
     every: list[Links] = []
     waiting = False
-    for line in text.splitlines():
+    for raw in text.splitlines():
+        line = raw[:1024].rstrip()
         device = _DEVICE.match(line)
         if device is not None:
             switch = device["kind"] == "physicalId"

@@ -13,6 +13,7 @@ from bigiron.errors import ParseError
 
 _ROW = re.compile(r"^\|(?P<key>[^|]*)\|(?P<value>.*?)\|?\s*$")
 MAX_DEPTH = 12
+MAX_LINE = 1024
 
 
 @dataclass(slots=True)
@@ -84,7 +85,7 @@ def _from_table(text: str, name: str) -> Iterator[Tree]:
     table = _Table()
     found = 0
     for line in text.splitlines():
-        done = table.feed(line)
+        done = table.feed(line[:MAX_LINE].rstrip())
         if done is not None:
             found += 1
             yield done

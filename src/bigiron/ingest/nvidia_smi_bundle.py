@@ -9,8 +9,8 @@ from bigiron.ingest.nvidia_sections import MAX_SECTIONS, Section, observe_sectio
 from bigiron.model import Observation
 
 _TOOLS = r"(?:nvidia-smi|dcgmi|dmesg|journalctl)"
-_PROMPT = re.compile(r"^(?:#+\s*)?\$\s+(?P<command>\S.*?)\s*$")
-_SHELL = re.compile(r"^\(?[\w.-]*\)?\s*\[?[\w.-]+@[\w.-]+[^$#]{0,80}[$#]\s+(?P<command>\S.*?)\s*$")
+_PROMPT = re.compile(r"^(?:#+\s*)?\$\s+(?P<command>\S.*)$")
+_SHELL = re.compile(r"^\(?[\w.-]*\)?\s*\[?[\w.-]+@[\w.-]+[^$#]{0,80}[$#]\s+(?P<command>\S.*)$")
 _MARKED = re.compile(
     rf"^(?:#+|\++|=+>?|-+|>+|\*+)\s*(?:\$\s*)?(?P<command>(?:sudo\s+)?(?:/\S+/)?{_TOOLS}\b"
     rf"(?:\s+[^|=+*]*?)?)\s*(?:<?=+|-+|\*+|#+)?:?\s*$"
@@ -19,21 +19,28 @@ _BARE = re.compile(
     r"^(?P<command>(?:sudo\s+)?(?:/\S+/)?(?:nvidia-smi(?:\s+(?:-\S+|topo|nvlink|pmon|dmon)\b.*)?"
     r"|dcgmi\s+(?:diag|health|nvlink|discovery)\b.*))$"
 )
+LINE_LIMIT = 16_384
+SHORT = 256
+"""A prompt or heading with its command's name fits in this."""
+
 _RULE = re.compile(r"^\s*#{8,}\s*$")
 
 
 def command_line(line: str) -> str:
     """The command a line shows as typed; "" if it shows none."""
-    for pattern in (_PROMPT, _SHELL, _MARKED, _BARE):
-        match = pattern.match(line)
+    text = line[:LINE_LIMIT].rstrip()
+    short = text[:SHORT]
+    for pattern, part in ((_PROMPT, text), (_SHELL, short), (_MARKED, short), (_BARE, text)):
+        match = pattern.match(part)
         if match is not None:
-            return match["command"]
+            whole = len(text) > SHORT and part is short
+            return text[match.start("command") :] if whole else match["command"]
     return ""
 
 
 class _Reader:
     def sniff(self, head: Head) -> float:
-        commands = [c for line in head.text.splitlines() if (c := command_line(line[:8192]))]
+        commands = [c for line in head.text.splitlines() if (c := command_line(line))]
         tools = sum(bool(re.search(_TOOLS, command)) for command in commands)
         return 0.97 if len(commands) > 1 and tools else 0.0
 
@@ -55,7 +62,7 @@ class _Splitter:
         self._title = ""
 
     def feed(self, number: int, line: str) -> None:
-        command = command_line(line[:8192])
+        command = command_line(line)
         if command:
             self.close()
             self.commands += 1

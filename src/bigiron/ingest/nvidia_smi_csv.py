@@ -14,10 +14,12 @@ from bigiron.ingest.nvidia_failures import failure, failures
 from bigiron.ingest.nvidia_fields import FACTS, FLAGS, MEASURES, NUMBER_FACTS, canonical
 from bigiron.ingest.nvidia_gpu import Reading, device_name, observe
 from bigiron.ingest.nvidia_values import absent, clean, taken_at
-from bigiron.model import Device, Fact, Note, Observation, Sample
+from bigiron.model import Device, Fact, FactValue, Note, Observation, Sample
 
-COLUMN_LIMIT = 2000
-ROW_LIMIT = 200_000
+COLUMN_LIMIT = 1000
+LINE_LIMIT = 16_384
+GROUP_LIMIT = 4096
+"""GPUs of which processes or pages are counted, and processes or pages of one."""
 
 _KNOWN = frozenset(
     [measure.field for measure in (*MEASURES, *NUMBER_FACTS)]
@@ -36,13 +38,13 @@ _HEX_UUID = re.compile(r"\bGPU-[0-9a-fA-F]{8}-[0-9a-fA-F-]+")
 @dataclass(slots=True)
 class _Table:
     columns: list[str]
-    rows: list[tuple[int, dict[str, str]]] = field(default_factory=list)
-    odd: int = 0
+    uuids: dict[str, int] = field(default_factory=dict)
+    rows: int = 0
 
 
 class _Reader:
     def sniff(self, head: Head) -> float:
-        lines = [line for line in head.text.splitlines()[:50] if line.strip()]
+        lines = [line[:LINE_LIMIT] for line in head.text.splitlines()[:50] if line.strip()]
         if any(_COMMAND.search(line) for line in lines[:20]):
             return 0.9
         headers = {line for line in lines if _is_header(line)}
@@ -54,23 +56,27 @@ class _Reader:
         return 0.0
 
     def read(self, document: Document) -> Iterator[Observation]:
-        tables, outside = _tables(document)
-        events = list(failures(document, iter(outside)))
-        if not any(table.rows for table in tables):
-            bare = _bare(document, outside)
-            if not events and not tables and not bare:
+        parser = _Parser(document)
+        for number, line in enumerate(document.lines(), 1):
+            if line.strip():
+                yield from parser.feed(number, line[:LINE_LIMIT])
+        yield from parser.counted()
+        events = list(failures(document, iter(parser.outside)))
+        if parser.table is None:
+            bare = _bare(document, parser.outside)
+            if not events and not bare:
                 raise ParseError(document.name, 1, "no query header and no command line in it")
             yield from bare
-        for table in tables:
-            yield from _observe(document, table)
-            if table.odd:
-                yield Note(document.name, "rows with too few or too many values", table.odd)
         yield from events
+        if parser.odd:
+            yield Note(document.name, "rows with too few or too many values", parser.odd)
+        if parser.accounted:
+            yield Note(document.name, "accounted processes are not kept", parser.accounted)
 
 
 def _columns(line: str) -> list[str]:
     cells = line.split(",")[:COLUMN_LIMIT]
-    return [canonical(_UNITS.sub("", cell)) for cell in cells]
+    return [canonical(_UNITS.sub("", cell.strip()[:200])) for cell in cells]
 
 
 def _is_header(line: str) -> bool:
@@ -88,119 +94,110 @@ def _names_columns(line: str, table: _Table) -> bool:
     return same * 2 > len(table.columns)
 
 
-def _tables(document: Document) -> tuple[list[_Table], list[tuple[int, str]]]:
-    tables: list[_Table] = []
-    outside: list[tuple[int, str]] = []
-    rows = 0
-    for number, line in enumerate(document.lines(), 1):
-        if not line.strip():
-            continue
+class _Parser:
+    """Reads row after row: a log of ``-l 1`` may be days long."""
+
+    def __init__(self, document: Document) -> None:
+        self.table: _Table | None = None
+        self.outside: list[tuple[int, str]] = []
+        self.odd = 0
+        self.accounted = 0
+        self._document = document
+        self._told: dict[tuple[str, str], FactValue] = {}
+        self._devices: set[Device] = set()
+        self._counts: dict[tuple[str, str], set[str]] = {}
+
+    def feed(self, number: int, line: str) -> Iterator[Observation]:
+        """What this line tells."""
         command = _COMMAND.search(line)
+        table = self.table
         if command is not None:
-            tables.append(_Table([canonical(n) for n in command["fields"].split(",") if n]))
-        elif _is_header(line) or (tables and _names_columns(line, tables[-1])):
+            self.table = _Table([canonical(n) for n in command["fields"].split(",") if n])
+        elif line.lstrip()[:1].isalpha() and (
+            _is_header(line) or (table is not None and _names_columns(line, table))
+        ):
             columns = _columns(line)
-            if tables and not tables[-1].rows:
-                tables[-1].columns = columns
-            elif not tables or tables[-1].columns != columns:
-                tables.append(_Table(columns))
-        elif failure(line) or not tables or ("," not in line and len(tables[-1].columns) > 1):
-            outside.append((number, line))
-        elif rows < ROW_LIMIT:
-            rows += 1
-            _add(tables[-1], number, line)
+            if table is None or table.columns != columns:
+                self.table = _Table(columns)
+        elif table is None or failure(line) or ("," not in line and len(table.columns) > 1):
+            if len(self.outside) < GROUP_LIMIT:
+                self.outside.append((number, line))
+            self.odd += table is not None and not failure(line) and not line.startswith("#")
         else:
-            tables[-1].odd += 1
-    return tables, outside
+            yield from self._row(table, number, line)
 
+    def _row(self, table: _Table, number: int, line: str) -> Iterator[Observation]:
+        cells = line.split(", ")
+        if len(cells) != len(table.columns):
+            cells = line.split(",")
+        if len(cells) != len(table.columns):
+            self.odd += 1
+            return
+        row = dict(zip(table.columns, (cell.strip() for cell in cells), strict=True))
+        table.rows += 1
+        if "max_memory_usage" in row or "mem_utilization" in row:
+            self.accounted += 1
+        elif "pid" in row:
+            self._count(row, "gpu_processes", row["pid"])
+        elif "retired_pages.cause" in row:
+            double = "double bit" in row["retired_pages.cause"].lower()
+            metric = f"gpu_retired_pages_{'dbe' if double else 'sbe'}_total"
+            self._count(row, metric, row.get("retired_pages.address", ""))
+        else:
+            yield from self._gpu(table, Reading(row, number), number)
 
-def _add(table: _Table, number: int, line: str) -> None:
-    cells = line.split(", ")
-    if len(cells) != len(table.columns):
-        cells = line.split(",")
-    if len(cells) != len(table.columns):
-        table.odd += 1
-        return
-    row = dict(zip(table.columns, (cell.strip() for cell in cells), strict=True))
-    table.rows.append((number, row))
-
-
-def _observe(document: Document, table: _Table) -> Iterator[Observation]:
-    if "pid" in table.columns:
-        yield from _processes(document, table)
-    elif "retired_pages.cause" in table.columns:
-        yield from _retired_pages(document, table)
-    else:
-        yield from _gpus(document, table)
-
-
-def _gpus(document: Document, table: _Table) -> Iterator[Observation]:
-    told: set[Fact] = set()
-    for order, (number, row) in enumerate(table.rows):
-        time = taken_at(row.get("timestamp", ""), document)
+    def _gpu(self, table: _Table, reading: Reading, number: int) -> Iterator[Observation]:
+        document, row = self._document, reading.fields
+        reading.time = taken_at(row.get("timestamp", ""), document)
+        reading.line = number
         for source, name in (("driver_version", "driver_version"), ("count", "gpu_count")):
-            word = row.get(source, "")
-            if not absent(word):
-                value = clean(word)
-                whole = int(value) if source == "count" and value.isdecimal() else value
-                fact = Fact(document.node, name, whole)
-                if fact not in told:
-                    told.add(fact)
-                    yield fact
-        reading = Reading(row, number, time)
-        yield from observe(document, reading, _name(table, reading, order))
+            word = reading.get(source)
+            if word:
+                whole = source == "count" and word.isdecimal() and len(word) < 6
+                yield from self._fact(Fact(document.node, name, int(word) if whole else word))
+        for one in observe(document, reading, _name(table, reading)):
+            if isinstance(one, Fact):
+                yield from self._fact(one)
+            elif not isinstance(one, Device):
+                yield one
+            elif one not in self._devices:
+                self._devices.add(one)
+                yield one
+
+    def _fact(self, fact: Fact) -> Iterator[Fact]:
+        """A fact only when it is new or has changed since the row before."""
+        if self._told.get((fact.device, fact.name)) != fact.value:
+            self._told[fact.device, fact.name] = fact.value
+            yield fact
+
+    def _count(self, row: dict[str, str], metric: str, what: str) -> None:
+        bus = pci_address(clean(row.get("pci.bus_id", "")))
+        name = bus or clean(row.get("uuid", ""))
+        if name and not absent(what) and len(self._counts) < GROUP_LIMIT:
+            known = self._counts.setdefault((name, metric), set())
+            if len(known) < GROUP_LIMIT:
+                known.add(what)
+
+    def counted(self) -> Iterator[Sample]:
+        """How many processes or retired pages each GPU has."""
+        for (name, metric), known in self._counts.items():
+            yield Sample(self._document.node, name, metric, float(len(known)))
 
 
-def _name(table: _Table, reading: Reading, order: int) -> str:
+def _name(table: _Table, reading: Reading) -> str:
     """By index, else PCI address, else the order of first sight (of UUIDs where there are any)."""
     if reading.get("index"):
         return device_name(reading, None)
     bus = pci_address(reading.get("pci.bus_id"))
     if bus:
         return bus
-    uuids = list(dict.fromkeys(row.get("uuid", "") for _, row in table.rows))
+    order = table.rows - 1
     count = reading.get("count")
-    if "uuid" in table.columns:
-        return device_name(reading, uuids.index(reading.fields["uuid"]))
-    if count.isdecimal() and 0 < int(count[:6]) <= len(table.rows):
-        return device_name(reading, order % int(count[:6]))
+    if reading.get("uuid"):
+        order = table.uuids.setdefault(reading.get("uuid"), len(table.uuids))
+    elif count.isdecimal() and int(count[:6]) > 0:
+        order %= int(count[:6])
     return device_name(reading, order)
-
-
-def _per_gpu(table: _Table) -> dict[str, list[dict[str, str]]]:
-    groups: dict[str, list[dict[str, str]]] = {}
-    for _, row in table.rows:
-        name = pci_address(clean(row.get("pci.bus_id", ""))) or clean(row.get("uuid", ""))
-        groups.setdefault(name, []).append(row)
-    return groups
-
-
-def _processes(document: Document, table: _Table) -> Iterator[Observation]:
-    accounted = any(name in table.columns for name in ("max_memory_usage", "mem_util"))
-    if accounted:
-        if table.rows:
-            yield Note(document.name, "accounted processes are not kept", len(table.rows))
-        return
-    for name, rows in _per_gpu(table).items():
-        pids = {row["pid"] for row in rows if not absent(row["pid"])}
-        if name and pids:
-            yield Sample(document.node, name, "gpu_processes", float(len(pids)))
-
-
-def _retired_pages(document: Document, table: _Table) -> Iterator[Observation]:
-    for name, rows in _per_gpu(table).items():
-        for cause, metric in (
-            ("single bit", "gpu_retired_pages_sbe_total"),
-            ("double bit", "gpu_retired_pages_dbe_total"),
-        ):
-            pages = {
-                row.get("retired_pages.address", "")
-                for row in rows
-                if cause in row["retired_pages.cause"].lower()
-                and not absent(row.get("retired_pages.address", ""))
-            }
-            if name and pages:
-                yield Sample(document.node, name, metric, float(len(pages)))
 
 
 def _bare(document: Document, outside: Sequence[tuple[int, str]]) -> list[Observation]:

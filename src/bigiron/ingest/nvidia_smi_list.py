@@ -15,12 +15,13 @@ _MIG = re.compile(r"^\s+MIG \S+\s+Device\s+\d+:")
 _VERSION = re.compile(
     r"^(?P<what>NVIDIA-SMI|NVML|DRIVER|KMD|CUDA(?: UMD)?) version\s*:\s*(?P<v>\S+)", re.I
 )
+MAX_LINE = 512
 _FACTS = {"driver": "driver_version", "kmd": "driver_version", "cuda": "cuda_version"}
 
 
 class _List:
     def sniff(self, head: Head) -> float:
-        lines = [line for line in head.text.splitlines()[:200] if line.strip()]
+        lines = [line[:MAX_LINE] for line in head.text.splitlines()[:200] if line.strip()]
         gpus = sum(bool(_GPU.match(line)) for line in lines)
         others = sum(not (_GPU.match(line) or _MIG.match(line)) for line in lines)
         if not gpus or any(line.lstrip().startswith("Link ") for line in lines):
@@ -31,7 +32,8 @@ class _List:
         gpus: list[re.Match[str]] = []
         outside: list[tuple[int, str]] = []
         strange = 0
-        for number, line in enumerate(document.lines(), 1):
+        for number, raw in enumerate(document.lines(), 1):
+            line = raw[:MAX_LINE].rstrip()
             match = _GPU.match(line)
             if match is not None:
                 gpus.append(match)
@@ -83,17 +85,17 @@ class _Discovery:
         return 0.9 if _FOUND.search(head.text) and "Device Information" in head.text else 0.0
 
     def read(self, document: Document) -> Iterator[Observation]:
-        text = document.text()
+        text = document.text(1 << 20)
         found = _FOUND.search(text)
         if found is None:
             raise ParseError(document.name, 1, "no 'GPUs found' in it")
         yield Fact(document.node, "gpu_count", int(found[1]))
         gpus: dict[str, dict[str, str]] = {}
         name = ""
-        for line in text[found.end() :].splitlines():
+        for line in text[found.end() :].splitlines()[:10_000]:
             if line[:1].isdecimal():  # the next table, of switches or of CPUs
                 break
-            cells = _CELLS.match(line)
+            cells = _CELLS.match(line[:MAX_LINE])
             if cells is None:
                 continue
             name = f"gpu{int(cells['id'][:6])}" if cells["id"] else name

@@ -20,6 +20,7 @@ _COUNTER = re.compile(
 )
 _INACTIVE = re.compile(r"all links are in-?active", re.IGNORECASE)
 _NONE = re.compile(r"not supported for Devices in MIG mode|not have or support NVLink", re.I)
+MAX_LINE = 512
 _FLOAT = re.compile(r"^\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$")
 
 
@@ -28,7 +29,7 @@ class _Reader:
         text = head.text
         if _INACTIVE.search(text):
             return 0.92
-        lines = text.splitlines()[:300]
+        lines = [line[:MAX_LINE].rstrip() for line in text.splitlines()[:300]]
         if not any(_GPU.match(line) for line in lines):
             return 0.0
         if any(_STATUS.match(line) or _COUNTER.match(line) for line in lines):
@@ -39,7 +40,8 @@ class _Reader:
         every: list[Links] = []
         outside: list[tuple[int, str]] = []
         strange = 0
-        for at, line in enumerate(document.lines(), 1):
+        for at, raw in enumerate(document.lines(), 1):
+            line = raw[:MAX_LINE].rstrip()
             gpu = _GPU.match(line)
             if gpu is not None:
                 uuid = gpu["uuid"] or ""

@@ -14,6 +14,7 @@ from bigiron.ingest.nvidia_gpu import Reading
 from bigiron.ingest.nvidia_smi_log import Log, observe_log
 from bigiron.model import Note, Observation
 
+LIMIT = 64 * 1024 * 1024
 MAX_DEPTH = 32
 MAX_TEXT = 1024
 """Longer element texts are cut: no field that is read comes near it."""
@@ -275,7 +276,7 @@ class _Reader:
         return 0.95 if _START in head.text else 0.0
 
     def read(self, document: Document) -> Iterator[Observation]:
-        text = document.text()
+        text = document.text(LIMIT)
         outside: list[tuple[int, str]] = []
         at, line = 0, 1
         found = 0
