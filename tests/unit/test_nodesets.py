@@ -1,10 +1,11 @@
 """Folding and unfolding node names."""
 
 import pytest
-from bigiron.errors import ParseError
-from bigiron.nodesets import UNFOLD_LIMIT, fold, unfold
 from hypothesis import given
 from hypothesis import strategies as st
+
+from bigiron.errors import ParseError
+from bigiron.nodesets import UNFOLD_LIMIT, fold, unfold
 
 
 @pytest.mark.parametrize(

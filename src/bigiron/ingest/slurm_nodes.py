@@ -101,7 +101,9 @@ def _record_of_text(name: str, text: str) -> tuple[NodeRecord, bool]:
             since = time_of(match["since"])
             zoneless = since is not None and not has_zone(match["since"])
         text = text[: match.start()] + " " + text[match.end() :]
-    found = {key: text_or_empty(value) for key, value in _FIELD.findall(text)}
+    found: dict[str, str] = {}
+    for key, value in _FIELD.findall(text):
+        found.setdefault(key, text_or_empty(value))  # the first: a comment may hold anything
     kernel = _KERNEL.search(text)
     record = NodeRecord(
         name=name,

@@ -28,7 +28,9 @@ ABSENT = frozenset(
 
 NO_ZONE = "times without a zone, read as UTC"
 
-_GRES_GPU = re.compile(r"(?:^|,)(?:gres[:/])?gpu(?::(?P<kind>[A-Za-z][^:=,(]*))?[:=](?P<count>\d+)")
+_GRES_GPU = re.compile(
+    r"(?:^|,)(?:gres[:/])?gpu(?::(?P<kind>[^:=,(]*[A-Za-z][^:=,(]*))?[:=](?P<count>\d+)(?![\w.])"
+)
 _TRES_TOTAL = re.compile(r"(?:^|,)gres/gpu=(\d+)")
 _TRES_TYPED = re.compile(r"(?:^|,)gres/gpu:[^=,]+=(\d+)")
 
