@@ -9,6 +9,9 @@ from bigiron.model import Blame, Finding, Health, Severity, Verdict
 BLIND = frozenset({"node.missing", "node.exporter_down"})
 """Faults that say nothing is seen of the node: what stands then is not known."""
 
+ELSEWHERE = frozenset({Blame.APPLICATION, Blame.FACILITY})
+"""Whose faults show on a node and are not the node's."""
+
 CONFIDENT = 0.5
 """A critical claim below this confidence only degrades."""
 
@@ -21,13 +24,14 @@ def judge(
 ) -> Verdict:
     """The verdict on a node from its open findings by id. ``seen`` is False if nothing is known.
 
-    Info findings, a group's findings and a program's own faults never lower a node. A node of
+    Info findings, a group's findings and what is the fault of a program or of the
+    building never lower a node. A node of
     which nothing is seen is unknown, never healthy; but what was worse before still stands.
     """
     counted = {
         id_: f
         for id_, f in sorted(findings.items())
-        if not f.subject.by and f.blame is not Blame.APPLICATION
+        if not f.subject.by and f.blame not in ELSEWHERE
     }
     worst = max((_health(f) for f in counted.values()), key=lambda h: h.rank, default=None)
     blind = not seen or any(f.fault in BLIND for f in counted.values())

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import NamedTuple
 
-from bigiron.detect import Window, detector
+from bigiron.detect import Window, detector, flap
 from bigiron.detect.incidents import REBOOT, Incident, Stamped, incidents
 from bigiron.detect.tenants import Tenants
 from bigiron.detect.words import at, told
@@ -28,6 +28,8 @@ from bigiron.model import (
 
 NAME = "fault"
 EVIDENCE_LIMIT = 10
+FOLLOWS_CONFIDENCE = 0.6
+
 UNKNOWN_CONFIDENCE = 0.6
 """For a code that the catalogue does not hold."""
 
@@ -91,6 +93,9 @@ def recoveries(standing: Iterable[Finding], window: Window) -> Iterator[Recovery
 
 GOOD = {"ib.link_down": "ib.link_up", "nfs.not_responding": "nfs.ok"}
 """What says that something is well again."""
+
+NOT_THE_NODE = frozenset({Blame.APPLICATION, Blame.SOFTWARE, Blame.FACILITY})
+"""Where nothing is to be done to the node, these tell what happened on it, not what it has."""
 
 YOUNG_S = 60.0
 """What may be well again in a moment is believed after this time: links retrain."""
@@ -211,41 +216,73 @@ def _subject(incident: Incident) -> Subject:
     return Subject(node=incident.node, device=incident.device)
 
 
+class _Judged(NamedTuple):
+    """What an incident amounts to."""
+
+    severity: Severity
+    action: ActionKind
+    when: When
+    blame: Blame
+    confidence: float = 1.0
+
+
 def _finding(incident: Incident, window: Window, why_ended: str, tenants: Tenants) -> Finding:
-    entry = incident.fault
-    severity, action, when = _worst(incident)
-    because = [told(window, incident)]
-    if entry.meaning:
-        because.append(entry.meaning)
-    confidence = 1.0
+    entry, code = incident.fault, incident.code
+    because = [told(window, incident), entry.meaning]
+    if window.single_look and _flapping(incident):
+        code = "ib.flap"
+        entry = catalogue().find(code)
+        because, why_ended = [told(window, incident), entry.meaning], ""
+    judged = _Judged(*_worst(incident), entry.blame)
+    if code != incident.code:
+        judged = _Judged(entry.severity, entry.action, entry.when, entry.blame)
     if entry.code.endswith(".unknown"):
-        confidence = UNKNOWN_CONFIDENCE
-    blame = entry.blame
+        judged = judged._replace(confidence=UNKNOWN_CONFIDENCE)
     if incident.application:
-        severity, action, when = Severity.INFO, ActionKind.NONE, When.NEVER
-        if follows := tenants.follows_device(incident):
-            severity, blame = Severity.WARNING, Blame.DEVICE
-            action, when = ActionKind.CHECK, When.JOB_END
-            confidence = 0.6
-            because.insert(1, follows)
+        judged, follows = _of_program(incident, tenants)
+        because.insert(1, follows)
+    elif judged.action is ActionKind.NONE and judged.blame in NOT_THE_NODE:
+        judged = judged._replace(severity=Severity.INFO)
+    elif code == "ib.link_down" and not why_ended and not window.single_look:
+        judged = _Judged(Severity.CRITICAL, ActionKind.DRAIN, When.JOB_END, Blame.LINK)
+        because.insert(1, "It has not come back.")
     if incident.earlier_boot or why_ended:
-        severity = min(severity, Severity.WARNING, key=lambda s: s.rank)
-        action, when = min(action, ActionKind.CHECK, key=lambda a: _ACTION_RANK[a]), When.NEVER
-        if why_ended:
-            because.insert(1, f"It is over: {why_ended}.")
+        judged = _past(judged)
+        because.insert(1, f"It is over: {why_ended}." if why_ended else "")
     return Finding(
         detector=NAME,
-        fault=incident.code,
-        severity=severity,
+        fault=code,
+        severity=judged.severity,
         subject=_subject(incident),
         since=incident.first.event.time,
-        because=tuple(because),
-        confidence=confidence,
-        blame=blame,
-        action=action,
-        when=when,
+        because=tuple(text for text in because if text),
+        confidence=judged.confidence,
+        blame=judged.blame,
+        action=judged.action,
+        when=judged.when,
         evidence=_evidence(incident),
         look=entry.look,
+    )
+
+
+def _of_program(incident: Incident, tenants: Tenants) -> tuple[_Judged, str]:
+    """A program's own error, or the device's if it follows the device; and why."""
+    follows = tenants.follows_device(incident)
+    if not follows:
+        blame = Blame.APPLICATION
+        return _Judged(Severity.INFO, ActionKind.NONE, When.NEVER, blame), ""
+    suspect = _Judged(
+        Severity.WARNING, ActionKind.CHECK, When.JOB_END, Blame.DEVICE, FOLLOWS_CONFIDENCE
+    )
+    return suspect, follows
+
+
+def _past(judged: _Judged) -> _Judged:
+    """What is over, or of an earlier boot, is worth a warning and a look at most."""
+    return judged._replace(
+        severity=min(judged.severity, Severity.WARNING, key=lambda s: s.rank),
+        action=min(judged.action, ActionKind.CHECK, key=lambda a: _ACTION_RANK[a]),
+        when=When.NEVER,
     )
 
 
@@ -257,6 +294,12 @@ def _worst(incident: Incident) -> tuple[Severity, ActionKind, When]:
         if (other[0].rank, _ACTION_RANK[other[1]]) > (best[0].rank, _ACTION_RANK[best[1]]):
             best = other
     return best
+
+
+def _flapping(incident: Incident) -> bool:
+    """Whether a log seen at once tells of a link that went down again and again."""
+    times = tuple(s.t for s in incident.events for _ in range(s.event.count))
+    return incident.code in flap.EVENTS and bool(flap.flaps(times, times[-1]))
 
 
 def _asked(entry: Fault, event: Event) -> tuple[Severity, ActionKind, When]:

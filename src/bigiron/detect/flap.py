@@ -98,8 +98,8 @@ def _recent(times: tuple[float, ...], now_s: float) -> tuple[float, ...]:
 
 def _claims(ports: dict[str, Port], now_s: float) -> Iterator[Finding]:
     for key, port in ports.items():
-        counted = _flaps(port.counted, now_s)
-        logged = _flaps(port.logged, now_s)
+        counted = flaps(port.counted, now_s)
+        logged = flaps(port.logged, now_s)
         times = max(counted, logged, key=len)
         if not times:
             continue
@@ -119,7 +119,7 @@ def _claims(ports: dict[str, Port], now_s: float) -> Iterator[Finding]:
         )
 
 
-def _flaps(times: tuple[float, ...], now_s: float) -> tuple[float, ...]:
+def flaps(times: tuple[float, ...], now_s: float) -> tuple[float, ...]:
     """The times that make it flapping; () if they do not."""
     day = tuple(t for t in times if t >= now_s - DAY_S)
     soon = tuple(t for t in day if t >= now_s - SOON_S)

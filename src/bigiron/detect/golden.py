@@ -8,7 +8,7 @@ where there is no consensus nothing is flagged, and a rollout is told as one thi
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from math import exp, lgamma, log, log1p
 from typing import NamedTuple
 
@@ -40,30 +40,32 @@ MIN_UNANIMOUS = 8
 ROLLOUT = timedelta(days=7)
 """Others that changed this recently are moving on; who has not yet is not at fault."""
 
+FIRST_LOOK = timedelta(minutes=10)
+"""The facts of a node come from several sources, not all at once."""
+
 DRIFT = Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END, Blame.HOST)
 
 
 class Relevant(NamedTuple):
-    """Why a fact matters, and whether nodes of every SKU should share it."""
+    """Why a fact matters."""
 
     effect: str
-    every_sku: bool = False
     fault: str = "config.drift"
 
 
 RELEVANT: Mapping[str, Relevant] = {
-    "driver_version": Relevant("Its GPUs run another driver than the rest of the job.", True),
-    "cuda_version": Relevant("Programs meet another CUDA than elsewhere.", True),
-    "kernel": Relevant("It runs another kernel than its like.", True),
-    "fabricmanager_version": Relevant("Fabric Manager must match the driver.", True),
+    "driver_version": Relevant("Its GPUs run another driver than the rest of the job."),
+    "cuda_version": Relevant("Programs meet another CUDA than elsewhere."),
+    "kernel": Relevant("It runs another kernel than its like."),
+    "fabricmanager_version": Relevant("Fabric Manager must match the driver."),
     "bios_version": Relevant("Another BIOS: other power and memory settings."),
     "vbios_version": Relevant("Another VBIOS: other clock and power tables."),
     "firmware_version": Relevant("Another firmware than its like."),
     "power_limit_w": Relevant("A lower power limit lowers clocks under load."),
-    "ecc_mode": Relevant("Without ECC memory errors corrupt results silently.", True),
+    "ecc_mode": Relevant("Without ECC memory errors corrupt results silently."),
     "mig_mode": Relevant("A partitioned GPU cannot take a whole-GPU job."),
-    "persistence_mode": Relevant("Without persistence the driver unloads between jobs.", True),
-    "compute_mode": Relevant("Another compute mode refuses processes its like accept.", True),
+    "persistence_mode": Relevant("Without persistence the driver unloads between jobs."),
+    "compute_mode": Relevant("Another compute mode refuses processes its like accept."),
     "pcie_link_width_max": Relevant("Fewer lanes: less host bandwidth."),
     "pcie_link_gen_max": Relevant("A slower generation halves host bandwidth."),
     "pcie_link_width": Relevant("Fewer lanes: less host bandwidth."),
@@ -105,7 +107,7 @@ def golden(window: Window) -> Iterator[Finding]:
                 continue
             allowed = _declared(window, key[0], name)
             if allowed is None:
-                pools.setdefault(_pool(window, key, name, relevant), []).append(Held(key, fact))
+                pools.setdefault(_pool(window, key, name), []).append(Held(key, fact))
             elif not _among(fact.value, allowed):
                 yield _differs(window, Held(key, fact), relevant, allowed, "declared")
     for (name, *_), held in pools.items():
@@ -129,14 +131,13 @@ def _among(value: FactValue, allowed: Sequence[FactValue]) -> bool:
     return any(value == other or str(value) == str(other) for other in allowed)
 
 
-def _pool(window: Window, key: Key, name: str, relevant: Relevant) -> tuple[str, ...]:
+def _pool(window: Window, key: Key, name: str) -> tuple[str, ...]:
     """What the subject is compared with: the same SKU, role, and kind and model of device."""
     node, device = key
     known = window.fleet.nodes.get(node)
-    sku = known.sku if known is not None and not relevant.every_sku else ""
-    role = known.role if known is not None else ""
+    sku, role = (known.sku, known.role) if known is not None else ("", "")
     part = window.fleet.devices.get(key)
-    model = part.model if part is not None and not relevant.every_sku else ""
+    model = part.model if part is not None else ""
     return name, sku, role, device.rstrip("0123456789"), model
 
 
@@ -177,7 +178,8 @@ def _rolling(
     """Whether a minority's value is on its way in or out, not a drift.
 
     On its way in: newer than the usual one, or held by several nodes of one ring or rack that
-    came to it lately. On its way out: its nodes have not changed while the others just did.
+    came to it lately. On its way out: its nodes have never held another while the others just
+    changed to theirs.
     """
     if _version(value) > _version(usual) and isinstance(value, str):
         return True
@@ -186,10 +188,19 @@ def _rolling(
     if not theirs:
         return False
     changed = theirs[len(theirs) // 2]
-    left_behind = all(t is not None and t < changed for t in mine.values())
+    left_behind = all(
+        t is not None and t < changed and t <= _first_seen(window, node) + FIRST_LOOK
+        for node, t in mine.items()
+    )
     if left_behind and window.now - changed <= ROLLOUT:
         return True
     return counts[value] > 1 and _aligned(window, mine)
+
+
+def _first_seen(window: Window, node: str) -> datetime:
+    """When the first fact of a node was seen: what has not changed since then was always so."""
+    times = [f.time for f in window.facts.get((node, ""), {}).values() if f.time is not None]
+    return min(times, default=datetime.max.replace(tzinfo=UTC) - FIRST_LOOK)
 
 
 def _aligned(window: Window, nodes: Mapping[str, datetime | None]) -> bool:
@@ -213,7 +224,8 @@ def _version(value: FactValue) -> tuple[int, ...]:
 def _rollout(pool: Pool, values: set[FactValue], usual: FactValue) -> Finding:
     members = sorted({h.key[0] for h in pool.held if h.fact.value in values})
     told = ", ".join(sorted(str(v) for v in values))
-    text = f"{len(members)} nodes hold {pool.name} {told} beside the usual {usual}: a rollout."
+    count = f"{len(members)} node holds" if len(members) == 1 else f"{len(members)} nodes hold"
+    text = f"{count} {pool.name} {told} beside the usual {usual}: a rollout."
     subject = Subject(by="rollout", group=pool.name, members=tuple(members))
     times = [h.fact.time for h in pool.held if h.fact.value in values and h.fact.time]
     evidence = (Evidence("fact", told, max(times, default=None), metric=f"fact:{pool.name}"),)

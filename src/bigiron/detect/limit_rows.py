@@ -22,6 +22,8 @@ class Limit(NamedTuple):
     asks: Asks
     hold: bool = False
     unit: str = ""
+    node_wide: bool = False
+    """Most GPUs of a node at once are one thing about the node: its supply, its fans."""
 
 
 def above(limit: float, top: float = 1e12) -> Callable[[float], bool]:
@@ -132,6 +134,7 @@ LIMITS = (
         "NVML clock event reasons; unhealthy when sustained (gpud: 0.6 of 10 minutes)",
         CHECK,
         hold=True,
+        node_wide=True,
     ),
     Limit(
         "gpu_clock_event_reasons",
@@ -141,6 +144,7 @@ LIMITS = (
         "NVML clock event reasons; unhealthy when sustained (gpud: 0.6 of 10 minutes)",
         CHECK_HOST,
         hold=True,
+        node_wide=True,
     ),
     Limit(
         "gpu_clock_event_reasons",

@@ -1,5 +1,6 @@
 """Limits that mean something by themselves, whatever peers and past say."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from bigiron.detect import Key, Series, Window, detector
@@ -46,8 +47,11 @@ def fresh(window: Window, metric: str) -> Iterator[tuple[Key, Series]]:
 
 
 def _limit(window: Window, limit: Limit) -> Iterator[Finding]:
+    merged = _node_wide(window, limit) if limit.node_wide else {}
+    for node, devices in merged.items():
+        yield _node_claim(window, limit, node, devices)
     for (node, device), series in fresh(window, limit.metric):
-        if not limit.bad(series.last):
+        if node in merged or not limit.bad(series.last):
             continue
         bad = [limit.bad(value) for value in series.values]
         if limit.hold and not sustained(series, bad, window):
@@ -64,6 +68,35 @@ def _limit(window: Window, limit: Limit) -> Iterator[Finding]:
             evidence=(sampled(limit.metric, series, text, unit=limit.unit),),
             asks=limit.asks,
         )
+
+
+def _node_wide(window: Window, limit: Limit) -> dict[str, list[Key]]:
+    """The nodes on which most devices (and three at least) are past the limit together."""
+    bad: dict[str, list[Key]] = {}
+    count: Counter[str] = Counter()
+    for key, series in fresh(window, limit.metric):
+        count[key[0]] += 1
+        past = [limit.bad(value) for value in series.values]
+        if past[-1] and (not limit.hold or sustained(series, past, window)):
+            bad.setdefault(key[0], []).append(key)
+    return {n: keys for n, keys in bad.items() if len(keys) >= 3 and 2 * len(keys) > count[n]}
+
+
+def _node_claim(window: Window, limit: Limit, node: str, keys: Sequence[Key]) -> Finding:
+    of_metric = window.series[limit.metric]
+    devices = ", ".join(sorted(device for _, device in keys))
+    runs = [run_since(s, [limit.bad(v) for v in s.values]) for s in map(of_metric.get, keys) if s]
+    series = of_metric[keys[0]]
+    text = limit.says.format(value=series.last).replace("its clocks", "their clocks")
+    return claim(
+        NAME,
+        limit.fault,
+        Subject(node=node),
+        (f"{len(keys)} GPUs of {node} ({devices}): {text}.", _source(limit)),
+        since=min(runs),
+        evidence=(sampled(limit.metric, series, text, unit=limit.unit),),
+        asks=limit.asks,
+    )
 
 
 def _source(limit: Limit) -> str:

@@ -7,7 +7,7 @@ from bigiron.detect import Key, Series, Window, detector
 from bigiron.detect.claims import Asks, claim, run_since, sampled, sustained
 from bigiron.detect.limits import fresh
 from bigiron.detect.words import device_words
-from bigiron.model import ActionKind, Blame, Finding, Severity, Subject, When
+from bigiron.model import ActionKind, Blame, Finding, Recovery, Severity, Subject, When
 
 NAME = "links"
 
@@ -33,7 +33,7 @@ BUSY = 0.3
     ),
     every_s=15.0,
 )
-def links(window: Window) -> Iterator[Finding]:
+def links(window: Window) -> Iterator[Finding | Recovery]:
     """Ports down, NVLinks inactive, PCIe links narrower or slower than their like."""
     yield from _ports(window)
     yield from _nvlinks(window)
@@ -145,7 +145,7 @@ def _width(window: Window) -> Iterator[Finding]:
             )
 
 
-def _gen(window: Window) -> Iterator[Finding]:
+def _gen(window: Window) -> Iterator[Finding | Recovery]:
     """A PCIe link slower than its like while the GPU works: idle links slow down on purpose."""
     busy = window.series.get("gpu_utilization_ratio", {})
     for like in _by_like(window, "gpu_pcie_link_gen").values():
@@ -154,6 +154,8 @@ def _gen(window: Window) -> Iterator[Finding]:
             continue
         for key, series in like:
             if not 0 < series.last < usual:
+                well = Subject(node=key[0], device=key[1]).key
+                yield Recovery(f"{NAME}|gpu.pcie_gen|{well}", f"generation {series.last:.0f} again")
                 continue
             bad = [0 < value < usual for value in series.values]
             if not _busy(busy.get(key)) or not sustained(series, bad, window):

@@ -28,6 +28,12 @@ SAME_POWER = 0.15
 HOTTER_C = 12.0
 HOTTER_NEAR_C = 8.0
 SLOWER = 0.10
+LONG, LONG_SAMPLES = 3.0, 5
+"""A clock is called slow after three times ``sustain_s`` and five samples."""
+
+CAPPED = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
+"""Clock event reasons that lower a clock for power or heat (NVML)."""
+
 Z = 6.0
 """Pooled robust standard deviations; with few samples the pooled spread is what can be trusted."""
 
@@ -88,15 +94,15 @@ def _cohorts(window: Window) -> dict[tuple[str, str], list[Busy]]:
     return cohorts
 
 
-def _recent(series: Series | None, window: Window) -> Sequence[float]:
-    """The values of the last ``sustain_s``, if they reach that far back and are fresh."""
+def _recent(series: Series | None, window: Window, times: float = 1.0) -> Sequence[float]:
+    """The values of the last ``sustain_s`` (times ``times``), if they reach back and are fresh."""
     if series is None or not series.times:
         return ()
-    now_s = window.now.timestamp()
-    if series.times[-1] < now_s - window.fresh_s or series.times[0] > now_s - window.sustain_s:
+    now_s, span_s = window.now.timestamp(), window.sustain_s * times
+    if series.times[-1] < now_s - window.fresh_s or series.times[0] > now_s - span_s:
         return ()
     first = len(series.times)
-    while first > 0 and series.times[first - 1] >= now_s - window.sustain_s - 1:
+    while first > 0 and series.times[first - 1] >= now_s - span_s - 1:
         first -= 1
     return [v for v in series.values[first:] if -100 < v < 1e12]
 
@@ -133,23 +139,45 @@ def _hotter(window: Window, cohort: Sequence[Busy]) -> Iterator[Finding]:
 
 
 def _slower(window: Window, cohort: Sequence[Busy]) -> Iterator[Finding]:
-    clocked = [b for b in cohort if b.clock_hz]
-    if len(clocked) < MIN_COHORT:
+    """Clocks that stay low where nothing the GPU reports (power, heat) lowers them.
+
+    Power-capped GPUs differ in clock by nature; a locked or faulty one is slow all the time.
+    """
+    free = [b for b in cohort if b.clock_hz is not None and not _capped(window, b.key)]
+    if len(free) < MIN_NEIGHBOURS:
         return
-    usual_hz = median([b.clock_hz for b in clocked if b.clock_hz])
-    for one in clocked:
-        near = [b.clock_hz for b in clocked if b is not one and b.key[0] == one.key[0]]
-        if len(near) < MIN_NEIGHBOURS or one.clock_hz is None:
+    usual_hz = median([b.clock_hz for b in cohort if b.clock_hz is not None])
+    for one in free:
+        near = [b.clock_hz for b in cohort if b is not one and b.key[0] == one.key[0]]
+        clocked = [hz for hz in near if hz is not None]
+        top_hz = _top(window, one.key)
+        if len(clocked) < MIN_NEIGHBOURS or top_hz is None:
             continue
-        near_hz = median([hz for hz in near if hz])
-        limit = 1 - SLOWER
-        if one.clock_hz > limit * near_hz or one.clock_hz > limit * usual_hz:
+        near_hz = median(clocked)
+        if top_hz > (1 - SLOWER) * min(near_hz, usual_hz):
             continue
         text = (
-            f"clock {one.clock_hz / 1e6:.0f} MHz at work, its neighbours {near_hz / 1e6:.0f} MHz, "
-            f"all of its kind {usual_hz / 1e6:.0f} MHz"
+            f"clock at most {top_hz / 1e6:.0f} MHz at work; its neighbours "
+            f"{near_hz / 1e6:.0f} MHz, all of its kind {usual_hz / 1e6:.0f} MHz"
         )
         yield _claim(window, one, "gpu.slow_clock", "gpu_sm_clock_hertz", text, near_hz)
+
+
+def _capped(window: Window, key: Key) -> bool:
+    """Whether the device says in any recent sample that power or heat lowers its clock."""
+    series = window.series.get("gpu_clock_event_reasons", {}).get(key)
+    reasons = _recent(series, window)
+    return any(0 <= value < 2**53 and int(value) & CAPPED for value in reasons)
+
+
+def _top(window: Window, key: Key) -> float | None:
+    """The highest clock over three times ``sustain_s``, at work throughout; None if it is not."""
+    clock = window.series.get("gpu_sm_clock_hertz", {}).get(key)
+    used = window.series.get("gpu_utilization_ratio", {}).get(key)
+    clocks, uses = _recent(clock, window, LONG), _recent(used, window, LONG)
+    if len(clocks) < LONG_SAMPLES or not uses or min(uses) < BUSY:
+        return None
+    return max(clocks)
 
 
 def _spread(values: Sequence[float]) -> float:

@@ -5,6 +5,7 @@ detector ran, no longer claims it, and could see all that it reads of that subje
 ``close_after_s``. A detector that reads no metrics (``reads=()``) is never closed by silence.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
@@ -13,8 +14,17 @@ import msgspec
 from bigiron.detect import Window
 from bigiron.model import Change, Finding, FindingChange, Recovery
 
+_NUMBER = re.compile(r"\d+(?:[.:,-]\d+)*")
+
 CONFIDENCE_STEP = 0.1
 """A smaller change of confidence is not worth an update."""
+
+
+CLOSE_BY_FAULT_S = {
+    "gpu.pcie_gen": 86_400.0,
+    "gpu.slow_clock": 43_200.0,
+    "gpu.hot": 43_200.0,
+}
 
 
 class Open(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -36,11 +46,16 @@ class Rules(msgspec.Struct, frozen=True):
     """How long a claim must hold before it opens, and be gone before it closes.
 
     ``open_after_s`` is by detector; a detector not named opens at once (most look at a stretch
-    of time themselves). ``gap_s`` is how long a claim may be absent and still count as held.
+    of time themselves). ``close_by_fault_s`` holds for faults that only show at work: an idle
+    GPU is neither slow nor well. ``gap_s`` is how long a claim may be absent and still count as
+    held.
     """
 
     open_after_s: Mapping[str, float] = {}
     close_after_s: float = 120.0
+    close_by_fault_s: Mapping[str, float] = msgspec.field(
+        default_factory=lambda: dict(CLOSE_BY_FAULT_S)
+    )
     gap_s: float = 120.0
     most_open: int = 100_000
 
@@ -113,9 +128,10 @@ def _follow(
     if not metrics or not window.observed(finding.subject, metrics_of(finding, metrics)):
         return held, None
     clear_since = held.clear_since or now
-    if now - clear_since < timedelta(seconds=rules.close_after_s):
+    close_after_s = rules.close_by_fault_s.get(finding.fault, rules.close_after_s)
+    if now - clear_since < timedelta(seconds=close_after_s):
         return Open(finding, held.opened, clear_since), None
-    because = f"no longer so since {clear_since:%H:%M:%S}"
+    because = f"not so any more since {clear_since:%Y-%m-%d %H:%M:%S}"
     return None, FindingChange(now, id_, Change.CLOSE, finding, because)
 
 
@@ -150,12 +166,17 @@ def _differs(old: Finding, new: Finding) -> bool:
     """Whether there is anything new to tell."""
     return (
         old.severity is not new.severity
-        or old.because != new.because
+        or _shape(old) != _shape(new)
         or old.action is not new.action
         or old.when is not new.when
         or old.subject.members != new.subject.members
         or abs(old.confidence - new.confidence) >= CONFIDENCE_STEP
     )
+
+
+def _shape(finding: Finding) -> tuple[str, ...]:
+    """Its sentences without their numbers: a count or a temperature that moves is no news."""
+    return tuple(_NUMBER.sub("0", text) for text in finding.because)
 
 
 def _stronger(one: Finding, other: Finding) -> bool:

@@ -82,6 +82,12 @@ def at(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M:%S}"
 
 
+def _until(event: Event) -> str:
+    if event.time is not None:
+        return f" until {at(event.time)}"
+    return f" until {event.uptime_s:.0f} s after boot" if event.uptime_s is not None else ""
+
+
 def told(window: Window, incident: Incident) -> str:
     """The sentence of an incident: who, what, when, how often, and what follows from it."""
     event = incident.first.event
@@ -90,7 +96,7 @@ def told(window: Window, incident: Incident) -> str:
     what = f" {verb}" if verb else f": {_lower(incident.fault.name)}"
     text = f"{who}{what} {when(event)} ({label(incident.code)})"
     if incident.count > 1:
-        text += f", {incident.count} times until {when(incident.last.event).removeprefix('at ')}"
+        text += f", {incident.count} times{_until(incident.last.event)}"
     follows = followed(incident)
     if incident.earlier_boot:
         text = f"in an earlier boot, {text}"

@@ -5,6 +5,7 @@ stays), so a series never holds more than ``series_s / gap_s`` of them; a storm 
 one device keeps its first occurrences and a count.
 """
 
+import re
 from array import array
 from bisect import bisect_left
 from collections import deque
@@ -31,6 +32,8 @@ from bigiron.model import (
 )
 
 TOUCHED_S = 180.0
+
+_ADDRESS = re.compile(r"\b[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]\b")
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -175,7 +178,7 @@ class Memory:
             self._know(node, datetime.fromtimestamp(time_s, at.tzinfo))
 
     def _event(self, event: Event, at: datetime) -> None:
-        device = self._name(event.node, event.device)
+        device = self._event_device(event)
         if device != event.device:
             event = msgspec.structs.replace(event, device=device)
         self._know(event.node, event.time or at)
@@ -202,6 +205,8 @@ class Memory:
         old = of_key.get(fact.name)
         if old is not None and old.time and fact.time and old.time > fact.time:
             return
+        if old is not None and old.value == fact.value:
+            return  # its time tells since when it has been so
         of_key[fact.name] = fact if device == fact.device else _renamed(fact, device)
 
     def _state(self, state: NodeState, at: datetime) -> None:
@@ -239,6 +244,20 @@ class Memory:
         if not device or (":" not in device and "-" not in device):
             return device
         return self._names.get((node, device.lower()), device)
+
+    def _event_device(self, event: Event) -> str:
+        """Whose an event is: a switch's own name, or the known device at an address it tells.
+
+        Adapters are told by the network name of the moment (``ib7``) beside their address.
+        """
+        if event.code.startswith("sxid."):
+            return event.attrs.get("switch", event.device)
+        device = self._name(event.node, event.device)
+        if event.code.startswith("ib.") and (event.node, device) not in self._devices:
+            found = _ADDRESS.search(event.text)
+            if found is not None:
+                return self._names.get((event.node, found[0].lower()), device)
+        return device
 
     def _rename(self, node: str, ident: str, device: str) -> None:
         """Give what came under an address, before the device was known, its name."""
