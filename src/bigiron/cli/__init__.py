@@ -29,6 +29,7 @@ COMMANDS: dict[str, Entry] = {
     "actions": Entry("actions", "What was asked for, or held back."),
     "why": Entry("why", "From what is asked for down to the raw line it rests on."),
     "timeline": Entry("timeline", "Everything that happened to one node, in order."),
+    "demo": Entry("demo", "A simulated fleet: faults injected, found and explained."),
     "sim": Entry("sim", "Simulate a fleet: recordings to try things on."),
     "replay": Entry("replay", "Run the whole pipeline over a recorded fleet's history."),
     "config": Entry("config", "Show an example bigiron.toml, or check one."),

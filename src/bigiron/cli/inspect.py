@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.text import Text
 
+from bigiron.cli.table import console
 from bigiron.hub.documents import Documents
 from bigiron.hub.inspect import Diagnosis, Report
 from bigiron.hub.inspect import inspect as run
@@ -37,38 +38,38 @@ def inspect(paths: tuple[str, ...], as_json: bool, show_all: bool) -> int:
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
     else:
-        show(report, Console(highlight=False, soft_wrap=False), show_all=show_all)
+        show(report, console(), show_all=show_all)
     return report.exit_code
 
 
-def show(report: Report, console: Console, *, show_all: bool = False) -> None:
+def show(report: Report, out: Console, *, show_all: bool = False) -> None:
     """Print a report for a person."""
     for finding in report.groups:
-        _show_finding(finding, console, show_all=show_all)
+        _show_finding(finding, out, show_all=show_all)
     healthy = [d for d in report.diagnoses if not d.findings]
     for diagnosis in report.diagnoses:
         if diagnosis.findings or show_all or len(report.diagnoses) == 1:
-            _show_host(diagnosis, console, show_all=show_all)
+            _show_host(diagnosis, out, show_all=show_all)
     if healthy and len(report.diagnoses) > 1 and not show_all:
-        console.print(f"[green]{len(healthy)} healthy[/]: {', '.join(d.node for d in healthy)}")
-    _show_inputs(report, console, show_all=show_all)
+        out.print(f"[green]{len(healthy)} healthy[/]: {', '.join(d.node for d in healthy)}")
+    _show_inputs(report, out, show_all=show_all)
 
 
-def _show_host(diagnosis: Diagnosis, console: Console, *, show_all: bool) -> None:
+def _show_host(diagnosis: Diagnosis, out: Console, *, show_all: bool) -> None:
     parts = f"  [dim]{escape(diagnosis.parts)}[/]" if diagnosis.parts else ""
     style = HEALTH_STYLE[diagnosis.health]
-    console.print(f"[bold]{escape(diagnosis.node)}[/]  [{style}]{diagnosis.health}[/]{parts}")
+    out.print(f"[bold]{escape(diagnosis.node)}[/]  [{style}]{diagnosis.health}[/]{parts}")
     if not diagnosis.findings:
-        console.print("  Nothing wrong was seen.")
+        out.print("  Nothing wrong was seen.")
     for finding in diagnosis.findings:
-        _show_finding(finding, console, show_all=show_all)
-    console.print()
+        _show_finding(finding, out, show_all=show_all)
+    out.print()
 
 
-def _show_finding(finding: Finding, console: Console, *, show_all: bool) -> None:
+def _show_finding(finding: Finding, out: Console, *, show_all: bool) -> None:
     head = Text(f"{finding.severity}  ", style=SEVERITY_STYLE[finding.severity])
     head.append(finding.because[0] if finding.because else finding.fault, style="bold")
-    console.print(Padding(head, (0, 0, 0, 2)))
+    out.print(Padding(head, (0, 0, 0, 2)))
     lines = [("", text) for text in finding.because[1:]]
     if finding.blame in FAULT_OF:
         lines.append(("whose fault", FAULT_OF[finding.blame]))
@@ -77,13 +78,13 @@ def _show_finding(finding: Finding, console: Console, *, show_all: bool) -> None
     for label, text in lines:
         line = Text(f"{label:<12}" if label else "", style="dim")
         line.append(text, style="")
-        console.print(Padding(line, (0, 0, 0, 6)))
+        out.print(Padding(line, (0, 0, 0, 6)))
     shown = finding.evidence if show_all else finding.evidence[:EVIDENCE_SHOWN]
     for evidence in shown:
-        console.print(Padding(_evidence(evidence), (0, 0, 0, 6)), overflow="fold")
+        out.print(Padding(_evidence(evidence), (0, 0, 0, 6)), overflow="fold")
     if len(finding.evidence) > len(shown):
         more = len(finding.evidence) - len(shown)
-        console.print(Padding(Text(f"and {more} more lines (--all)", "dim"), (0, 0, 0, 6)))
+        out.print(Padding(Text(f"and {more} more lines (--all)", "dim"), (0, 0, 0, 6)))
 
 
 def _evidence(evidence: Evidence) -> Text:
@@ -99,19 +100,19 @@ def _stamp(time: datetime) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S%z").replace("+0000", "Z")
 
 
-def _show_inputs(report: Report, console: Console, *, show_all: bool) -> None:
+def _show_inputs(report: Report, out: Console, *, show_all: bool) -> None:
     if show_all or not report.seen:
         for seen in report.seen:
-            console.print(
+            out.print(
                 f"[dim]read {escape(seen.name)} as {seen.format}"
                 f"{' of ' + escape(seen.host) if seen.host else ''}: {seen.observations:,}[/]"
             )
     elif report.seen:
         formats = sorted({seen.format for seen in report.seen})
         files = "file" if len(report.seen) == 1 else "files"
-        console.print(f"[dim]read {len(report.seen):,} {files}: {', '.join(formats)}[/]")
+        out.print(f"[dim]read {len(report.seen):,} {files}: {', '.join(formats)}[/]")
     for note in report.notes:
         times = f" ({note.count:,} times)" if note.count > 1 else ""
-        console.print(f"[dim]note: {escape(note.source)}: {escape(note.what)}{times}[/]")
+        out.print(f"[dim]note: {escape(note.source)}: {escape(note.what)}{times}[/]")
     if not report.seen:
-        console.print("Nothing was recognised.")
+        out.print("Nothing was recognised.")

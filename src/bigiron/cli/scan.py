@@ -1,7 +1,6 @@
 """`bigiron scan`: one look at a live fleet, reading only."""
 
-import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -11,6 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from bigiron.cli import EXIT_USAGE
+from bigiron.cli.place import moment
+from bigiron.cli.table import console
 from bigiron.config import Config, KubernetesConfig, PrometheusConfig, ScrapeConfig, SlurmConfig
 from bigiron.config import load as load_config
 from bigiron.errors import Permanent
@@ -22,17 +23,6 @@ from bigiron.model import Health
 from bigiron.nodesets import fold
 from bigiron.words import HEALTH_STYLE, advice
 
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])$")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
-def _span(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
-    """A stretch of time such as 90m, 24h or 7d."""
-    match = _SPAN.match(value)
-    if match is None:
-        raise click.BadParameter(f"{value!r} is no time such as 90m, 24h or 7d", ctx, param)
-    return timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
-
 
 @click.command()
 @click.option("--prometheus", multiple=True, metavar="URL", help="Ask this Prometheus.")
@@ -41,7 +31,7 @@ def _span(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
 @click.option("--slurm", is_flag=True, help="Run sinfo's kin: scontrol, squeue, sacct.")
 @click.option("--kubernetes", is_flag=True, help="Ask the API, with the current kubeconfig.")
 @click.option("--config", "file", type=click.Path(path_type=Path), help="Sources and limits.")
-@click.option("--since", callback=_span, default="24h", show_default=True, help="Oldest event.")
+@click.option("--since", default="24h", show_default=True, help="Leave out events before: 2h, 3d.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole scan as JSON.")
 @click.option("--html", "html", type=click.Path(path_type=Path), help="Write a page as well.")
 @click.option("--all", "show_all", is_flag=True, help="Show healthy nodes, one a line.")
@@ -52,7 +42,7 @@ def scan(
     slurm: bool,
     kubernetes: bool,
     file: Path | None,
-    since: timedelta,
+    since: str,
     as_json: bool,
     html: Path | None,
     show_all: bool,
@@ -74,13 +64,14 @@ def scan(
             err=True,
         )
         return EXIT_USAGE
-    result = run(asked, logs, datetime.now(UTC), settings(config), since=since)
+    now = datetime.now(UTC)
+    result = run(asked, logs, now, settings(config), since=moment(since, now))
     if html is not None:
         _write(result, html)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(result), indent=2).decode())
     else:
-        show(result, Console(highlight=False), show_all=show_all)
+        show(result, console(), show_all=show_all)
     return result.exit_code
 
 
@@ -112,26 +103,26 @@ def _write(result: Scan, path: Path) -> None:
         raise Permanent(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def show(result: Scan, console: Console, *, show_all: bool = False) -> None:
+def show(result: Scan, out: Console, *, show_all: bool = False) -> None:
     """Print a scan for a person."""
     for finding in result.groups:
-        console.print(f"[bold]{escape(' '.join(finding.because))}[/]")
+        out.print(f"[bold]{escape(' '.join(finding.because))}[/]")
     rows = [r for r in result.rows if show_all or r.health is not Health.HEALTHY]
     if rows:
-        console.print(_table(rows))
+        out.print(_table(rows))
     healthy = [r.node for r in result.rows if r.health is Health.HEALTHY]
     if healthy and not show_all:
-        console.print(f"[green]{len(healthy)} healthy[/]  {fold(healthy)}")
+        out.print(f"[green]{len(healthy)} healthy[/]  {fold(healthy)}")
     for one in result.asked:
         said = (
             f"[red]{escape(one.problem)}[/]"
             if one.problem
             else f"{one.observations:,} observations in {one.seconds:.2f} s"
         )
-        console.print(f"[dim]{escape(one.name)}:[/] {said}")
+        out.print(f"[dim]{escape(one.name)}:[/] {said}")
     for note in result.notes:
         times = f" ({note.count:,} times)" if note.count > 1 else ""
-        console.print(f"[dim]note: {escape(note.source)}: {escape(note.what)}{times}[/]")
+        out.print(f"[dim]note: {escape(note.source)}: {escape(note.what)}{times}[/]")
 
 
 def _table(rows: list[Row]) -> Table:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import datetime
 from time import monotonic
 
 import msgspec
@@ -67,7 +67,7 @@ def scan(
     now: datetime,
     settings: Settings,
     *,
-    since: timedelta = timedelta(days=1),
+    since: datetime | None = None,
 ) -> Scan:
     """Asks every source once, at the same time, and judges what they say.
 
@@ -120,7 +120,7 @@ def _ask_one(source: Source) -> tuple[Batch | None, Asked]:
 
 
 def _logs(
-    paths: Sequence[str], now: datetime, since: timedelta, notes: list[Note]
+    paths: Sequence[str], now: datetime, since: datetime | None, notes: list[Note]
 ) -> tuple[list[Batch], list[Asked]]:
     began = monotonic()
     documents = Documents()
@@ -131,16 +131,20 @@ def _logs(
     for reading in readings:
         kept = []
         for seen in owned(reading):
-            if isinstance(seen, Event) and seen.time is not None and seen.time < now - since:
+            if since is not None and isinstance(seen, Event) and _before(seen, since):
                 old += 1
             else:
                 kept.append(seen)
         batches.append(gather(now, reading.document.name, kept))
-    if old:
-        notes.append(Note("kernel log", f"events older than {since} left out", old))
+    if old and since is not None:
+        notes.append(Note("kernel log", f"events before {since:%Y-%m-%d %H:%M} left out", old))
     count = sum(len(b.events) for b in batches)
     problem = "" if readings else "nothing in it was recognised"
     return batches, [Asked(", ".join(paths), monotonic() - began, count, problem)]
+
+
+def _before(event: Event, since: datetime) -> bool:
+    return event.time is not None and event.time < since
 
 
 def _rows(
