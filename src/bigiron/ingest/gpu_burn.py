@@ -12,7 +12,7 @@ from bigiron.ingest import Document, Head, Reader, reader
 from bigiron.model import CheckResult, CheckStatus, Observation
 
 _BURN_END = re.compile(r"^\s*GPU (\d+): (OK|FAULTY)\s*$")
-_BURN = re.compile(r"proc'd:\s*\d+ \((\d+) Gflop/s\)")
+_BURN = re.compile(r"\d+ \((\d+) Gflop/s\)")
 _BURN_ERRORS = re.compile(
     r"errors:\s*((?:-?\d+|DIED!)(?:\s*\([^)]*\))?(?:\s*-\s*(?:-?\d+|DIED!)(?:\s*\([^)]*\))?)*)"
 )

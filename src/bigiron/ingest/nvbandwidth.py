@@ -41,7 +41,8 @@ class Nvbandwidth:
 
     def read(self, document: Document) -> Iterator[Observation]:
         """Tests in the order in which they ran."""
-        if document.head().lstrip().startswith(b"{"):
+        head = Head.of(document)
+        if head.text.lstrip().startswith(("{", "[")) or json_text.has_keys(head, "nvbandwidth"):
             yield from _from_json(document)
         else:
             yield from _from_text(document)

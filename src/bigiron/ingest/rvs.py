@@ -20,7 +20,7 @@ _GPU_BUS = re.compile(r"GPU::\s*\d+\s*-\s*(\d+)\s*-\s*([0-9a-fA-F:.]+)\]")
 _VERDICT = re.compile(r"\b(?:pass|met)\s*:\s*(true|false)\b|\bpeqt\s+(true|false)\b", re.IGNORECASE)
 _MEM = re.compile(r"\bmem\s+Test\s+(\d+)\s*:\s*(PASS|FAIL)", re.IGNORECASE)
 _VIOLATION = re.compile(r"\bgm\s+(\d+)\s+(\w+)\s+violations\s+(\d+)")
-_NAMED_GPU = re.compile(r"(smqt|gpup|gm|babel|mem|peqt)\b(?:\s+(\d+)\b)?")
+_OWN_NAME = re.compile(r"(smqt|gpup|gm|babel|mem|peqt)\b(?:\s+(\d+)\b)?")
 _BANDWIDTH = re.compile(r"([\d.]+)\s*GBps\b")
 _GFLOPS = re.compile(r"\bGFLOPS\s+([\d.]+)")
 _POWER = re.compile(r"Power\(W\)\s+([\d.]+)")
@@ -97,19 +97,19 @@ def _take(log: _Log, kind: str, action: str, said: str) -> None:
     action = action or log.action
     for gpu, bus in _GPU_BUS.findall(said):
         log.buses[gpu] = pci_address(bus) or log.buses.get(gpu, "")
-    if kind == "ERROR":
-        _run(log, action, "").judge(CheckStatus.ERROR, said)
-        return
-    _measure(log, action, said)
-
-
-def _measure(log: _Log, action: str, said: str) -> None:
-    gpu, named = "", _NAMED_GPU.match(said)
-    if named:
+    gpu, own = "", _OWN_NAME.match(said)
+    if own:
         # Some modules write their own name here and no "Module name" line above.
-        log.modules[action], gpu = named[1], named[2] or ""
-    if found := _GPU.search(said):
-        gpu = found[1]
+        log.modules[action], gpu = own[1], own[2] or ""
+    if kind == "ERROR":
+        _run(log, action, gpu).judge(CheckStatus.ERROR, said)
+        return
+    _measure(log, action, gpu, said)
+
+
+def _measure(log: _Log, action: str, gpu: str, said: str) -> None:
+    found = _GPU.search(said)
+    gpu = found[1] if found else gpu
     if bandwidth := _BANDWIDTH.search(said):
         _bandwidth(_run(log, action, gpu), float(bandwidth[1]), said)
     elif gflops := _GFLOPS.search(said):

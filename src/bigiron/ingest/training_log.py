@@ -25,9 +25,7 @@ _NCCL_ERROR = re.compile(
     r"ncclRemoteError|ncclSystemError|ncclInternalError|ncclUnhandledCudaError"
     r"|unhandled (?:system|cuda) error|remote process exited or there was a network error"
 )
-_CUDA = re.compile(
-    r"CUDA (?:runtime )?error: (?P<text>[^\n\r]{1,200})|torch\.(?:cuda\.)?OutOfMemoryError"
-)
+_CUDA = re.compile(r"(?:CUDA|HIP) (?:runtime )?error: (?P<text>[^\n\r]{1,200})")
 _OUT_OF_MEMORY = re.compile(r"CUDA out of memory|OutOfMemoryError|HIP out of memory")
 _NOT_FINITE = re.compile(
     r"\b(?:loss|grad(?:ient)?[_ ]norm)(?: is|\s?[:=])\s{0,8}[-+]?(?:nan|inf(?:inity)?)\b",
