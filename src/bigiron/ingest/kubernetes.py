@@ -20,12 +20,10 @@ YAML_LIMIT = 64 * 1024 * 1024
 OBJECTS_LIMIT = 2_000_000
 DEPTH_LIMIT = 3
 
-_KIND = re.compile(
-    r'^[ \t{]*(?:- )?"?kind"?:\s*"?(?:Node|Pod|Event|List|NodeList|PodList|EventList)"?\s*,?\s*$',
-    re.M,
-)
+_OURS = "(?:Node|Pod|Event|List|NodeList|PodList|EventList)"
+_KIND = re.compile(rf"^[ \t]*(?:- )?kind: *['\"]?{_OURS}['\"]?\s*$", re.MULTILINE)
 _VERSION = re.compile(r'"?apiVersion"?:\s*"?(?:v1|events\.k8s\.io/v1(?:beta1)?)"?')
-_COMPACT = re.compile(r'"kind":"(?:Node|Pod|Event|List|NodeList|PodList|EventList)"')
+_JSON_KIND = re.compile(rf'"kind"\s*:\s*"{_OURS}"')
 
 
 class Objects:
@@ -108,7 +106,7 @@ class KubernetesObjects:
         text = head.text
         if not _VERSION.search(text):
             return 0.0
-        return 0.9 if _COMPACT.search(text) or _KIND.search(text) else 0.0
+        return 0.9 if _JSON_KIND.search(text) or _KIND.search(text) else 0.0
 
     def read(self, document: Document) -> Iterator[Observation]:
         """Nodes, jobs of pods, and faults. Raises ParseError if it holds none of these."""

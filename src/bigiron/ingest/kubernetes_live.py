@@ -146,35 +146,39 @@ class KubernetesSource:
         return self._url or self._kubeconfig or "the cluster's API"
 
     def _connected(self) -> "Client":
+        """The client, made once. Raises ConfigError naming the file with unusable credentials."""
         import httpx2
         from lightkube import Client
-
-        if self._client is None:
-            timeout = httpx2.Timeout(self._timeout_s)
-            config = self._credentials()
-            self._client = Client(config=config, timeout=timeout, trust_env=not self._url)
-        return self._client
-
-    def _credentials(self) -> "SingleConfig":
-        """Where the server is and who we are. Raises ConfigError naming the file."""
-        from lightkube.config.kubeconfig import KubeConfig
         from lightkube.core.exceptions import ConfigError as NoConfig
 
+        if self._client is not None:
+            return self._client
         broken: Any = importlib.import_module("yaml").YAMLError
+        wrong = (NoConfig, OSError, LookupError, TypeError, ValueError, AttributeError)
         try:
-            if self._url:
-                found = KubeConfig.from_server(self._url)
-            elif self._kubeconfig:
-                found = KubeConfig.from_file(Path(self._kubeconfig).expanduser())
-            else:
-                found = KubeConfig.from_env()
-            config = found.get(context_name=self._context or None)
-        except (NoConfig, OSError, KeyError, TypeError, ValueError, broken) as error:
+            self._client = Client(
+                config=self._credentials(),
+                timeout=httpx2.Timeout(self._timeout_s),
+                trust_env=not self._url,
+            )
+        except (*wrong, AssertionError, broken) as error:
             file = self._kubeconfig or "kubeconfig"
-            raise ConfigError(file, self._context, f"no usable credentials: {error}") from error
-        if config is None:
-            raise ConfigError(self._kubeconfig or "kubeconfig", self._context, "no such context")
-        return config
+            wanted = f"no usable credentials: {error or type(error).__name__}"
+            raise ConfigError(file, self._context, wanted) from error
+        return self._client
+
+    def _credentials(self) -> "SingleConfig | None":
+        """Where the server is and who we are; lightkube raises many things if they are amiss."""
+        from lightkube.config.kubeconfig import KubeConfig
+        from lightkube.config.models import Cluster, User
+
+        if self._url:
+            found = KubeConfig.from_one(cluster=Cluster(server=self._url), user=User())
+        elif self._kubeconfig:
+            found = KubeConfig.from_file(Path(self._kubeconfig).expanduser())
+        else:
+            found = KubeConfig.from_env()
+        return found.get(context_name=self._context or None)
 
 
 def _of(objects: Objects, source: str) -> Iterator[Observation]:
