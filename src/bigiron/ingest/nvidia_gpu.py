@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 
 from bigiron.ingest import Document, pci_address
 from bigiron.ingest.nvidia_fields import (
@@ -18,6 +19,7 @@ from bigiron.ingest.nvidia_fields import (
     NUMBER_FACTS,
     REASONS,
     RECOVERY_ACTIONS,
+    Measure,
 )
 from bigiron.ingest.nvidia_values import absent, clean, flag, number, trouble
 from bigiron.model import Device, Event, Fact, FactValue, Note, Observation, Sample
@@ -41,6 +43,8 @@ class Reading:
     def get(self, name: str) -> str:
         """The field's word, "" where there is none or it says that there is none."""
         word = self.fields.get(name, "")
+        if not word:
+            return ""
         return "" if absent(word) or trouble(word) else clean(word)
 
 
@@ -75,11 +79,37 @@ def observe(document: Document, reading: Reading, name: str) -> Iterator[Observa
     yield from teller.notes()
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What there is to look for in readings that have these fields: most ask for a few."""
+
+    measures: tuple[Measure, ...]
+    number_facts: tuple[Measure, ...]
+    facts: tuple[tuple[str, str], ...]
+    flags: tuple[tuple[str, str], ...]
+    ecc: bool
+    reasons: bool
+
+
+@lru_cache(maxsize=64)
+def _plan(fields: tuple[str, ...]) -> _Plan:
+    there = frozenset(fields)
+    return _Plan(
+        tuple(measure for measure in MEASURES if measure.field in there),
+        tuple(measure for measure in NUMBER_FACTS if measure.field in there),
+        tuple(pair for pair in FACTS if pair[0] in there),
+        tuple(pair for pair in FLAGS if pair[0] in there),
+        any(name.startswith("ecc.errors.") for name in fields),
+        any(name.startswith("clocks_event_reasons.") for name in fields),
+    )
+
+
 class _Teller:
     def __init__(self, document: Document, reading: Reading, name: str) -> None:
         self._document = document
         self._reading = reading
         self._name = name
+        self._plan = _plan(tuple(reading.fields))
         self._strange: set[str] = set()
 
     def facts(self) -> Iterator[Fact]:
@@ -87,19 +117,21 @@ class _Teller:
         bus = pci_address(reading.get("pci.bus_id"))
         if bus:
             yield self._fact("bus", bus)
-        for source, name in FACTS:
+        for source, name in self._plan.facts:
             word = reading.get(source)
             if word:
                 yield self._fact(name, word)
         told: set[str] = set()
-        for measure in NUMBER_FACTS:
+        for measure in self._plan.number_facts:
             value = self._number(measure.field, measure.unit)
             if value is not None and measure.metric not in told:
                 told.add(measure.metric)
                 yield self._fact(measure.metric, int(value) if value.is_integer() else value)
-        active = [reason for reason, _ in REASONS if self._active(reason)]
+        active = [r for r, _ in REASONS if self._active(r)] if self._plan.reasons else []
         if active:
             yield self._fact("clock_event_reasons", ", ".join(active))
+        if not self._plan.ecc:
+            return
         sources = [(s, self._number(f"{_UNCORRECTED_SRAM}.{s}")) for s in SRAM_SOURCES]
         if any(value for _, value in sources):
             text = ", ".join(f"{s} {value:.0f}" for s, value in sources if value is not None)
@@ -107,14 +139,14 @@ class _Teller:
 
     def samples(self) -> Iterator[Sample]:
         told: set[str] = set()
-        for measure in MEASURES:
+        for measure in self._plan.measures:
             if measure.metric in told:
                 continue
             value = self._number(measure.field, measure.unit)
             if value is not None:
                 told.add(measure.metric)
                 yield self._sample(measure.metric, value)
-        for source, metric in FLAGS:
+        for source, metric in self._plan.flags:
             word = self._reading.get(source)
             value = flag(word) if word else None
             if value is not None and metric not in told:
@@ -122,8 +154,10 @@ class _Teller:
                 yield self._sample(metric, value)
             elif word and value is None:
                 self._strange.add(source)
-        yield from self._ecc()
-        yield from self._clock_reasons()
+        if self._plan.ecc:
+            yield from self._ecc()
+        if self._plan.reasons:
+            yield from self._clock_reasons()
         yield from self._states()
         if self._reading.processes is not None:
             yield self._sample("gpu_processes", float(self._reading.processes))
@@ -288,7 +322,8 @@ def _ecc_counts(fields: Mapping[str, str]) -> Iterator[EccCount]:
 
 def _first(fields: Mapping[str, str], names: Sequence[str]) -> float | None:
     for name in names:
-        value = number(fields.get(name, ""))
+        word = fields.get(name)
+        value = number(word) if word else None
         if value is not None:
             return value
     return None

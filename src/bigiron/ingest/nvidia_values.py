@@ -40,6 +40,9 @@ _TROUBLE = (
     (re.compile(r"^(?:err!?|error|unknown error|timeout|in use)$", re.IGNORECASE), "gpu.unhealthy"),
 )
 
+_DIGITS = frozenset("0123456789")
+"""What begins with one is a value: the common case, told apart first."""
+
 _NUMBER = re.compile(r"^([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?:([A-Za-z%/]+)(?:\(s\))?)?$")
 
 _SCALE = {
@@ -93,11 +96,13 @@ def clean(text: str) -> str:
 
 def absent(text: str) -> bool:
     """Whether this says that the part has no such value."""
-    return clean(text).lower() in ABSENT
+    return text[:1] not in _DIGITS and clean(text).lower() in ABSENT
 
 
 def trouble(text: str) -> str:
     """The fault code if this word says that the part did not answer, else ""."""
+    if not text or text[0] in _DIGITS:
+        return ""
     word = clean(text)
     return next((code for pattern, code in _TROUBLE if pattern.search(word)), "")
 
