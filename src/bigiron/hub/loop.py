@@ -109,7 +109,11 @@ class Hub:
         self._take(now)
         outcome = self._judge(now)
         self.meters.turned(monotonic() - began)
-        notes = (*self._notes, *outcome.notes, *(self.samples.notes() if self.samples else ()))
+        notes = (
+            *self._notes,
+            *outcome.notes,
+            *(self.samples.notes() if self.samples is not None else ()),
+        )
         if notes:
             self._taken.append(Batch(now, HUB, notes=notes))
         written = self._to_write(now, outcome)

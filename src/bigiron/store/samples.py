@@ -69,7 +69,9 @@ class Samples:
         self._notes: list[Note] = []
         self._stamp = 0
 
-    def __len__(self) -> int:
+    @property
+    def buffered(self) -> int:
+        """How many samples wait to be written."""
         return len(self._buffer.times)
 
     def add(self, batch: Batch) -> None:
@@ -86,18 +88,18 @@ class Samples:
             buffer.nodes.append(names.setdefault(sample.node, sample.node))
             buffer.devices.append(names.setdefault(sample.device, sample.device))
             buffer.metrics.append(names.setdefault(sample.metric, sample.metric))
-        if len(self) > ROWS_MAX:
+        if self.buffered > ROWS_MAX:
             dropped = buffer.drop_half()
             self._notes.append(Note(SOURCE, "samples dropped: they could not be written", dropped))
 
     def due(self) -> bool:
         """Whether it is time to flush."""
         late = clock.monotonic() - self._flushed >= self.keep.flush_s
-        return len(self) >= FLUSH_ROWS or (late and len(self) > 0)
+        return self.buffered >= FLUSH_ROWS or (late and self.buffered > 0)
 
     def flush(self) -> int:
         """Write what is buffered; how many samples. Raises Temporary, and keeps them then."""
-        rows = len(self)
+        rows = self.buffered
         self._flushed = clock.monotonic()
         if not rows:
             return 0

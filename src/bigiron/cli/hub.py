@@ -1,0 +1,164 @@
+"""`bigiron hub`: watch a fleet continuously, in shadow mode."""
+
+import logging
+import os
+import signal
+import sys
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from bigiron import __version__
+from bigiron.cli import EXIT_USAGE
+from bigiron.cli.place import configured, place, place_options
+from bigiron.cli.table import at, show
+from bigiron.config import (
+    Config,
+    KernelLogConfig,
+    KubernetesConfig,
+    PrometheusConfig,
+    ScrapeConfig,
+    SlurmConfig,
+)
+from bigiron.faults import use
+from bigiron.hub.lock import Lock
+from bigiron.hub.loop import Hub
+from bigiron.hub.runner import Pace, run, utc_now
+from bigiron.hub.settings import fault_files, memory_limits, settings
+from bigiron.hub.sources import sources, watched
+from bigiron.model import Change, FindingChange
+from bigiron.store.ledger import Ledger
+from bigiron.store.reading import Reading
+from bigiron.store.samples import Keep, Samples
+from bigiron.words import SEVERITY_STYLE
+
+NOTES_SHOWN = 20
+
+
+@click.command()
+@place_options
+@click.option("--prometheus", multiple=True, metavar="URL", help="Ask this Prometheus.")
+@click.option("--scrape", multiple=True, metavar="URL", help="Fetch this exporter page.")
+@click.option("--kernel-log", multiple=True, metavar="PATH", help="Follow this log.")
+@click.option("--slurm", is_flag=True, help="Ask Slurm, with its own commands.")
+@click.option("--kubernetes", is_flag=True, help="Ask Kubernetes, as kubectl would.")
+@click.option("--once", is_flag=True, help="Ask every source once, judge, write, end.")
+@click.option("--turns", type=click.IntRange(min=1), help="End after so many turns.")
+@click.option("--status", is_flag=True, help="Show how the hub of this folder does, and end.")
+def hub(
+    folder: Path | None,
+    config_file: Path | None,
+    prometheus: tuple[str, ...],
+    scrape: tuple[str, ...],
+    kernel_log: tuple[str, ...],
+    slurm: bool,
+    kubernetes: bool,
+    once: bool,
+    turns: int | None,
+    status: bool,
+) -> int:
+    """Watch a fleet continuously and write down what is found and what should be done.
+
+    Shadow mode: nothing is carried out. Ask with `bigiron nodes`, `findings`, `why NODE` while it
+    runs. SIGTERM and SIGINT end it cleanly; killed at any moment, it goes on where it was.
+    """
+    where = place(folder, config_file)
+    if status:
+        return _status(where)
+    config = _with(configured(config_file), prometheus, scrape, kernel_log)
+    if slurm and config.slurm is None:
+        config = msgspec.structs.replace(config, slurm=SlurmConfig())
+    if kubernetes and config.kubernetes is None:
+        config = msgspec.structs.replace(config, kubernetes=KubernetesConfig())
+    if not watched(config):
+        click.echo(
+            "bigiron: nothing to watch: name --prometheus, --scrape, --kernel-log, --slurm or "
+            "--kubernetes, or a --config that does",
+            err=True,
+        )
+        return EXIT_USAGE
+    logging.basicConfig(
+        level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    use(fault_files(config, config_file))
+    _run(config, where, Pace(config.hub.turn_s, turns, once))
+    return 0
+
+
+def _with(
+    config: Config, prometheus: tuple[str, ...], scrape: tuple[str, ...], logs: tuple[str, ...]
+) -> Config:
+    """The configuration and the sources named on the command line."""
+    pages = (ScrapeConfig(targets=scrape),) if scrape else ()
+    return msgspec.structs.replace(
+        config,
+        prometheus=(*config.prometheus, *(PrometheusConfig(url) for url in prometheus)),
+        scrape=(*config.scrape, *pages),
+        kernel_log=(*config.kernel_log, *(KernelLogConfig(path) for path in logs)),
+    )
+
+
+def _run(config: Config, folder: Path, pace: Pace) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    with Lock(folder), Ledger(folder) as ledger:
+        limits = memory_limits(config)
+        samples = _samples(config, folder)
+        live = Hub(
+            ledger,
+            utc_now(),
+            settings(config),
+            limits,
+            samples=samples,
+            tell=lambda change: _tell(change, console),
+        )
+        console.print(
+            f"bigiron hub {__version__}, pid {os.getpid()}, folder {folder}. Shadow mode: what "
+            "should be done is written down, nothing is carried out."
+        )
+        console.print(f"Watches {', '.join(watched(config))}.")
+        console.print(f"{len(ledger.open_findings())} findings stand from before.")
+        run(live, sources(config), pace, stop)
+    console.print("Stopped; everything is written.")
+
+
+def _samples(config: Config, folder: Path) -> Samples | None:
+    kept = config.samples
+    if not kept.enabled:
+        return None
+    return Samples(folder / "samples", Keep(kept.flush_s, kept.keep_days, kept.keep_bytes))
+
+
+def _tell(change: FindingChange, console: Console) -> None:
+    """One line for a finding that opens or closes; an update is for `bigiron findings`."""
+    if change.change is Change.UPDATE:
+        return
+    finding = change.finding
+    line = Text(f"{at(change.time)} {change.change:<5} {change.id} ")
+    line.append(f"{finding.severity:<8} ", style=SEVERITY_STYLE[finding.severity])
+    line.append(f"{finding.subject} {finding.fault}: ", style="bold")
+    line.append(change.because)
+    console.print(line)
+
+
+def _status(folder: Path) -> int:
+    """Show the meters; they are as old as the hub's last word."""
+    with Reading(folder) as reading:
+        meters, notes = reading.meters(), reading.notes(NOTES_SHOWN)
+    now = datetime.now(UTC)
+    rows = [
+        (m.name, m.label or "-", f"{m.value:g}", f"{(now - time).total_seconds():.0f} s", m.said)
+        for m, time in meters
+    ]
+    show(("METER", "OF", "VALUE", "AGE", "SAYS"), rows)
+    if notes:
+        click.echo()
+        show(("NOT USED", "COUNT", "WHAT"), [(s, str(count), what) for s, what, count in notes])
+    return 0

@@ -1,0 +1,106 @@
+"""`bigiron why`: from what is asked for down to the raw line or sample it rests on."""
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from bigiron.cli.place import place, print_json, query_options
+from bigiron.cli.table import at
+from bigiron.model import Event, Evidence, Health
+from bigiron.store.reading import NodeRow, Reading, Reason, Why
+from bigiron.words import FAULT_OF, HEALTH_STYLE, SEVERITY_STYLE, advice
+
+
+@click.command()
+@click.argument("node")
+@query_options
+def why(node: str, as_json: bool, folder: Path | None, config_file: Path | None) -> int:
+    """Show why NODE stands as it does: action, verdict, findings, evidence, raw lines."""
+    with Reading(place(folder, config_file)) as reading:
+        found = reading.why(node)
+    if as_json:
+        print_json(found)
+    else:
+        _show(found, Console(highlight=False, soft_wrap=True))
+    return 0
+
+
+def _show(found: Why, console: Console) -> None:
+    console.print(_head(found.node))
+    if not found.actions:
+        console.print("  asked for: nothing")
+    for action in found.actions:
+        line = Text(f"  asked for: {advice(action.kind, action.when)}", style="bold")
+        line.append(f" ({action.mode}, {at(action.time)}) for {', '.join(action.findings)}: ", "")
+        line.append(action.reason, style="")
+        console.print(line)
+        if action.held:
+            console.print(Text(f"    held back: {action.held}", style="yellow"))
+    if not found.reasons:
+        console.print("  no finding stands against it")
+    for reason in found.reasons:
+        _show_reason(reason, console)
+
+
+def _head(row: NodeRow) -> Text:
+    health = row.verdict.health if row.verdict else Health.UNKNOWN
+    line = Text(row.node.name, style="bold")
+    line.append(f"  {health}", style=HEALTH_STYLE[health])
+    if row.verdict is None:
+        line.append("  not judged yet", style="")
+    else:
+        line.append(f"  p(fail in 24 h) {row.verdict.p_fail_24h:.3f}", style="")
+        line.append(f"  since {at(row.verdict.time)} UTC", style="dim")
+    if row.state is not None:
+        reason = f" ({row.state.reason})" if row.state.reason else ""
+        line.append(f"  scheduler: {row.state.state}{reason}", style="")
+    return line
+
+
+def _show_reason(reason: Reason, console: Console) -> None:
+    finding = reason.row.finding
+    line = Text(f"  {reason.row.id} ", style="bold")
+    line.append(f"{finding.severity} ", style=SEVERITY_STYLE[finding.severity])
+    line.append(f"{finding.fault} on {finding.subject}", style="bold")
+    line.append(
+        f"  open since {at(reason.row.opened)}, confidence {finding.confidence:.2f}, "
+        f"detector {finding.detector}",
+        style="dim",
+    )
+    console.print(line)
+    for text in finding.because:
+        console.print(Text(f"    {text}"))
+    if finding.blame in FAULT_OF:
+        console.print(Text(f"    whose fault: {FAULT_OF[finding.blame]}"))
+    for evidence in reason.evidence:
+        console.print(_evidence(evidence))
+    for event in reason.events:
+        console.print(_event(event))
+    for text in finding.look:
+        console.print(Text(f"    look at: {text}", style="dim"))
+
+
+def _evidence(evidence: Evidence) -> Text:
+    line = Text(f"    {evidence.kind} ", style="cyan")
+    line.append(f"{at(evidence.time)} {_place(evidence.source, evidence.line)}", style="dim")
+    if evidence.metric and evidence.value is not None:
+        line.append(f" {evidence.metric} = {evidence.value:g} {evidence.unit}".rstrip(), style="")
+        beside = [("peers", evidence.peer), ("its own past", evidence.past)]
+        told = ", ".join(f"{who} {value:g}" for who, value in beside if value is not None)
+        line.append(f" ({told})" if told else "", style="")
+    line.append(f" {evidence.text}", style="")
+    return line
+
+
+def _event(event: Event) -> Text:
+    times = f" ({event.count} times)" if event.count > 1 else ""
+    line = Text("    seen too ", style="cyan")
+    line.append(f"{at(event.time)} {_place(event.source, event.line)}", style="dim")
+    line.append(f" {event.code} {event.text}{times}", style="")
+    return line
+
+
+def _place(source: str, line: int) -> str:
+    return f"{source}:{line}" if line else source
