@@ -23,7 +23,11 @@ PLACES = ("rack", "leaf", "pdu", "cooling", "ring", "site", "role")
 _GPU_WORDS = re.compile(
     r"gpu|nvidia|xid|nvlink|nvswitch|dcgm|accelerat|rocm|inforom|\becc\b|hbm|neuron", re.I
 )
-_XID = re.compile(r"\bxid[\s:=#_-]*(?:error[\s:=]*)?(?:code[\s:=]*)?(\d{1,3})\b|XID(\d{1,3})", re.I)
+_XID = re.compile(
+    r"\bXid \(PCI:[^)]*\): *(\d{1,3})"
+    r"|\bxid[\s:=#_-]*(?:error|code)?[\s:=]*(\d{1,3})\b|XID(\d{1,3})",
+    re.I,
+)
 _GPU_INDEX = re.compile(r"\bGPU[ :#]{0,2}(\d{1,2})\b(?! of| GPU| node)", re.I)
 _POSITIVE = re.compile(r"(?:Ready|Healthy|Voter|Available|Initialized|Synced|OK)$")
 _AMD_LABEL = re.compile(r"metricsexporter\.amd\.com\.gpu\.(\d+)\.state$")
@@ -65,7 +69,7 @@ def quantity(value: object) -> int:
 def xid_in(text: str) -> str:
     """The Xid a condition's or event's text names, "" if none."""
     match = _XID.search(text)
-    return (match[1] or match[2]) if match else ""
+    return next(filter(None, match.groups())) if match else ""
 
 
 def gpu_in(text: str) -> str:

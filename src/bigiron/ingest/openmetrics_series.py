@@ -131,17 +131,13 @@ class Names:
     def learn(self, name: str, labels: Mapping[str, str], value: float, node: str = "") -> None:
         """Take what a series tells about others; ``node`` is whose it is if labels do not tell."""
         instance = labels.get("instance", "")
-        if instance and (named := _own_node(labels) or _uname(name, labels)):
+        if instance and (named := _own_node(labels)):
             for address in {instance, host_of(instance)}:
                 known = self.hosts.setdefault(address, named)
                 if known != named:
                     self.hosts[address] = ""
         if name == "nvidia_smi_index" and (uuid := labels.get("uuid")) and 0 <= value < 4096:
             self.gpus[node_of(labels, self) or node, uuid.lower()] = f"gpu{int(value)}"
-
-
-def _uname(name: str, labels: Mapping[str, str]) -> str:
-    return labels.get("nodename", "") if name == "node_uname_info" else ""
 
 
 def host_of(address: str) -> str:

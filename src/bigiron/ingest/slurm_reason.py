@@ -18,7 +18,6 @@ _GRES = re.compile(
     r"gres/(?P<what>[\w/:.-]+) count (?:reported lower than configured|too low)"
     r" \((?P<found>\d+) < (?P<wanted>\d+)\)"
 )
-_CHECK = re.compile(r"\bNHC\b|health ?check", re.IGNORECASE)
 _WRITTEN_BY_SLURM: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"not responding", re.IGNORECASE), "slurm.not_responding"),
     (re.compile(r"kill task failed", re.IGNORECASE), "slurm.kill_task_failed"),
@@ -27,7 +26,7 @@ _WRITTEN_BY_SLURM: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\bepilog (?:error|failed|failure)", re.IGNORECASE), "slurm.epilog_failed"),
     (re.compile(r"\blow (?:realmemory|cpus|tmpdisk|socket)", re.IGNORECASE), "slurm.invalid_reg"),
     (re.compile(r"node unexpectedly rebooted", re.IGNORECASE), "slurm.reboot"),
-    (re.compile(r"reboot (?:issued|requested|timed out|complete)", re.IGNORECASE), "slurm.reboot"),
+    (re.compile(r"\bNHC\b|health ?check", re.IGNORECASE), "slurm.health_check"),
 )
 
 
@@ -42,22 +41,22 @@ def events_of(
 ) -> Iterator[Event]:
     """What a node's state and reason come to, each code once, at the time the reason was set.
 
+    Who drains a node may then stop or restart it: a node that is down under a person's drain, or
+    in a reboot that was asked for, is told as ``slurm.node_drain`` and as nothing worse.
     ``where`` is the source and line. The attributes keep ``by`` and, for missing devices, the
     counts: none found of several usually means that the driver was not loaded when slurmd
     registered, some found that one has failed.
     """
     attrs = {"by": by} if by else {}
-    codes = dict(_from_reason(reason)) if not reason.startswith(OURS) else {}
-    if "DRAIN" in flags and state == "down" and not codes:
-        attrs["drained"] = "yes"  # someone had taken it out before it went away
-    if state == "down" and "slurm.not_responding" not in codes:
-        codes[_down_code(flags)] = {}
+    ours = reason.startswith(OURS)
+    codes = {} if ours else dict(_from_reason(reason))
     if "INVALID_REG" in flags and not codes.keys() & {"slurm.gres_missing", "slurm.invalid_reg"}:
         codes["slurm.invalid_reg"] = {}
-    if "REBOOT_ISSUED" in flags or "REBOOT_REQUESTED" in flags:
-        codes.setdefault("slurm.reboot", {"asked": "yes"})
-    if state == "drain" and not codes and not reason.startswith(OURS):
-        codes["slurm.node_drain"] = {"origin": "check" if _CHECK.search(reason) else "operator"}
+    if state == "down" and ("DRAIN" not in flags or codes):
+        if "slurm.not_responding" not in codes:
+            codes[_down_code(flags)] = {}
+    elif not codes and not ours and (state in ("drain", "down") or "REBOOT_ISSUED" in flags):
+        codes["slurm.node_drain"] = _what_for(flags, state)
     text = reason or "+".join(flags)
     for code, more in codes.items():
         yield Event(
@@ -86,10 +85,11 @@ def _from_reason(reason: str) -> Iterator[tuple[str, dict[str, str]]]:
         )
     for pattern, code in _WRITTEN_BY_SLURM:
         if pattern.search(reason):
-            yield code, _of_reboot(reason.lower()) if code == "slurm.reboot" else {}
+            yield code, {}
 
 
-def _of_reboot(reason: str) -> dict[str, str]:
-    """An unexpected reboot is a symptom, one that was asked for is not, unless it never ended."""
-    asked = {} if "unexpected" in reason else {"asked": "yes"}
-    return {**asked, "outcome": "timed out"} if "timed out" in reason else asked
+def _what_for(flags: tuple[str, ...], state: str) -> dict[str, str]:
+    """What someone took the node out for: work on it may well shut it down or restart it."""
+    if "REBOOT_ISSUED" in flags:
+        return {"for": "reboot"}
+    return {"for": "work"} if state == "down" else {}

@@ -1,0 +1,192 @@
+"""A Prometheus-compatible server as a source: what its exporters' metrics say, with true times."""
+
+import math
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from bigiron import signals
+from bigiron.errors import Permanent, Temporary
+from bigiron.ingest.http_client import Access, HttpClient
+from bigiron.ingest.openmetrics_facts import INFO_NAMES
+from bigiron.ingest.openmetrics_series import rule
+from bigiron.ingest.prometheus_api import Matrix, PrometheusApi, selectors
+from bigiron.ingest.prometheus_series import SeriesReader
+from bigiron.model import Batch, Note
+
+_NAMES_EVERY_S = 600.0
+_SCRAPE = ("up", "scrape_duration_seconds", "scrape_samples_scraped")
+_WHO = "node_uname_info|DCGM_FI_DEV_GPU_TEMP|gpu_package_power|amd_gpu_package_power"
+_LONGEST_WINDOW_S = 3600.0
+_HISTORY_WINDOW_S = 600.0
+_SKEW_S = 5.0
+
+
+class PrometheusSource:
+    """Asks for every catalogued metric the server has, and answers each sample once.
+
+    The cursor is the time of the last sample taken, in seconds since 1970. A source that goes on
+    from its own last cursor also takes samples that reached the server late (a slow scrape, a
+    remote write), up to ``lookback_s``; one that was restarted takes those after the cursor.
+    Where a name was never seen before the first poll, it is looked up in the last six hours, so
+    that an exporter already dead is still counted against its node.
+
+    ``matchers`` narrows everything (``cluster="a"``). Raises Permanent on a bad address.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        every_s: float = 30.0,
+        *,
+        name: str = "",
+        access: Access | None = None,
+        matchers: str = "",
+        lookback_s: float = 90.0,
+        timeout_s: float = 10.0,
+        limit_bytes: int = 512 * 1024 * 1024,
+    ) -> None:
+        client = HttpClient(url, access, timeout_s=timeout_s, limit_bytes=limit_bytes)
+        self._api = PrometheusApi(client)
+        self.name = name or client.url
+        self.every_s = every_s
+        self._matchers = matchers
+        self._lookback_s = lookback_s
+        self._reader = SeriesReader()
+        self._cursor: str | None = None
+        self._names: tuple[str, ...] = ()
+        self._names_at = -math.inf
+        self._skew_s = 0.0
+
+    def poll(self, cursor: str) -> tuple[Batch, str]:
+        """The samples since ``cursor``. Raises Temporary, Permanent."""
+        since = _since(cursor)
+        now = time.time() + self._skew_s
+        notes: list[Note] = []
+        self._know_names(now, notes)
+        if cursor != self._cursor:
+            self._reader.start_at(since)
+        window = self._lookback_s + (max(0.0, now - since) if math.isfinite(since) else 0.0)
+        answers = self._ask(now, min(window, _LONGEST_WINDOW_S))
+        samples, unused = self._reader.read(answers, self.name)
+        changed, self._reader.changed = self._reader.changed, False
+        at = datetime.fromtimestamp(now, UTC)
+        batch = Batch(
+            time=at,
+            source=self.name,
+            devices=self._reader.inventory.devices() if changed else (),
+            facts=self._reader.inventory.facts(at) if changed else (),
+            samples=tuple(samples),
+            notes=(*notes, *unused, *self._warnings(), *self._note_skew()),
+        )
+        newest = max((s.time.timestamp() for s in samples if s.time), default=since)
+        newest = max(newest, since)
+        self._cursor = f"{newest:.3f}" if math.isfinite(newest) else ""
+        self._reader.forget_before(now - _LONGEST_WINDOW_S - self._lookback_s)
+        return batch, self._cursor
+
+    def range(self, start: datetime, end: datetime, step_s: float) -> Iterator[Batch]:
+        """History: a batch for each ten minutes or ``step_s`` from ``start`` to ``end``.
+
+        The samples are those scraped, at their own times, thinned to the last of each ``step_s``;
+        a missed scrape stays missing. Raises Temporary, Permanent.
+        """
+        reader = SeriesReader()
+        self._know_names(end.timestamp(), [], since=start.timestamp())
+        self._names_at = -math.inf
+        reader.start_at(start.timestamp())
+        first, last = start.timestamp(), end.timestamp()
+        window = max(step_s, _HISTORY_WINDOW_S)
+        while first < last:
+            at = min(first + window, last)
+            samples, notes = reader.read(self._ask(at, at - first), self.name)
+            slots = {
+                (s.node, s.device, s.metric, s.time.timestamp() // step_s): s
+                for s in samples
+                if s.time
+            }
+            yield Batch(
+                time=datetime.fromtimestamp(at, UTC),
+                source=self.name,
+                devices=reader.inventory.devices(),
+                facts=reader.inventory.facts(datetime.fromtimestamp(at, UTC)),
+                samples=tuple(slots.values()),
+                notes=(*notes, *self._warnings()),
+            )
+            first = at
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._api.close()
+
+    def _ask(self, at: float, window_s: float) -> list[Matrix]:
+        found: list[Matrix] = []
+        for selector in selectors(self._names, self._matchers):
+            found += self._api.samples(selector, window_s, at)
+        return found
+
+    def _know_names(self, now: float, notes: list[Note], since: float = -math.inf) -> None:
+        """Which catalogued names the server has; asked again every ten minutes."""
+        if now - self._names_at < _NAMES_EVERY_S:
+            return
+        first = not math.isfinite(self._names_at)
+        try:
+            given = self._api.names(now - 3600.0 if math.isinf(since) else since)
+        except Permanent as error:
+            if not _refused_only_names(str(error)):
+                raise
+            given = [*_catalogued()]
+        wanted = {*INFO_NAMES, *_SCRAPE}
+        self._names = tuple(sorted(n for n in given if n in wanted or rule(n) is not None))
+        self._names_at = now
+        self._keep_skew()
+        if first:
+            others = len(given) - len(self._names)
+            if others:
+                notes.append(Note(self.name, "metric names that are not catalogued", others))
+            self._know_nodes(now)
+
+    def _know_nodes(self, now: float) -> None:
+        more = f",{self._matchers}" if self._matchers else ""
+        query = f'last_over_time({{__name__=~"{_WHO}"{more}}}[6h])[1s:1s]'
+        try:
+            self._reader.learn_names(self._api.query(query, now))
+        except (Permanent, Temporary):
+            return  # a server that cannot look so far back still answers what is asked next
+
+    def _keep_skew(self) -> None:
+        skew = self._api.server_time - time.time()
+        self._skew_s = skew if abs(skew) > _SKEW_S else 0.0
+
+    def _note_skew(self) -> Iterator[Note]:
+        if self._skew_s:
+            what = (
+                f"the server's clock is {self._skew_s:+.0f} s from this machine's: its own is used"
+            )
+            yield Note(self.name, what)
+
+    def _warnings(self) -> Iterator[Note]:
+        said, self._api.warnings = self._api.warnings, []
+        for warning in dict.fromkeys(said):
+            yield Note(self.name, f"the server warns: {warning}"[:400], said.count(warning))
+
+
+def _since(cursor: str) -> float:
+    try:
+        return float(cursor) if cursor else -math.inf
+    except ValueError:
+        raise Permanent(f"cursor {cursor!r}: want seconds since 1970") from None
+
+
+def _refused_only_names(error: str) -> bool:
+    """Some hosted servers answer queries and not the list of names."""
+    return ": 404 " in error or ": 403 " in error or ": 405 " in error
+
+
+def _catalogued() -> Iterator[str]:
+    yield from INFO_NAMES
+    for one in signals.SIGNALS.values():
+        yield one.name
+        for exporter, sources in one.sources.items():
+            if exporter not in ("nvml", "amd_smi", "redfish"):
+                yield from (source.name for source in sources)
