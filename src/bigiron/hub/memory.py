@@ -82,6 +82,8 @@ class Memory:
     ) -> None:
         self.limits = limits or Limits()
         self.serial = serial
+        self.sampled = 0
+        """The number of the newest batch with samples."""
         self._reads = frozenset(reads)
         self._nodes: dict[str, Node] = {}
         self._devices: dict[Key, Device] = {}
@@ -129,6 +131,8 @@ class Memory:
             self._device(device)
         for fact in batch.facts:
             self._fact(fact, batch.time)
+        if batch.samples:
+            self.sampled = self.serial
         self._samples(batch.samples, batch.time)
         for event in batch.events:
             self._event(event, batch.time)

@@ -30,6 +30,11 @@ from bigiron.model import (
 ENDED_EVERY_S = 10.0
 
 
+PROMPT_S = 15.0
+"""A detector that looks this often also looks as soon as new samples are there: a finding must
+not wait for the detector's next turn after its sample has come."""
+
+
 class Settings(msgspec.Struct, frozen=True):
     """What a turn may be told. ``off`` names detectors that do not run.
 
@@ -155,7 +160,9 @@ class _Look:
             self.window, touched=self.memory.touched(self.standing.serial, self.window.now)
         )
         for plugin in detector:
-            if plugin.name in self.settings.off or not self._due(plugin.name, plugin.every_s):
+            if plugin.name in self.settings.off:
+                continue
+            if not self._due(plugin.name, plugin.every_s, plugin.reads):
                 continue
             if self._run(plugin.name, lambda p=plugin: list(p.run(window))):
                 self.reads[plugin.name] = plugin.reads
@@ -189,9 +196,11 @@ class _Look:
             self.recoveries += fault_recoveries(standing, self.window)
             self.ran["fault ended"] = self.window.now
 
-    def _due(self, name: str, every_s: float) -> bool:
+    def _due(self, name: str, every_s: float, reads: tuple[str, ...] = ()) -> bool:
         last = self.standing.ran.get(name)
         if last is None or not every_s or not self.settings.keep_intervals:
+            return True
+        if reads and every_s <= PROMPT_S and self.memory.sampled > self.standing.serial:
             return True
         return (self.window.now - last).total_seconds() >= every_s
 
