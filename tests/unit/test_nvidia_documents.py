@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bigiron.errors import ParseError
+from bigiron.faults import catalogue
 from bigiron.ingest import Document, Head, Reader, reader
 from bigiron.model import (
     CheckResult,
@@ -23,6 +24,7 @@ from bigiron.model import (
     Observation,
     Sample,
 )
+from bigiron.signals import SIGNALS
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "nvidia"
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -128,9 +130,12 @@ def test_any_text_is_read_or_refused(format_: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
-def test_numbers_are_finite_and_names_are_set(name: str) -> None:
+def test_every_observation_is_in_the_catalogues(name: str) -> None:
     for one in read(name):
+        if isinstance(one, Event | CheckResult) and one.code:
+            assert catalogue().find(one.code)
         if isinstance(one, Sample):
+            assert one.metric in SIGNALS
             assert abs(one.value) < 1e18
             assert one.device
         if isinstance(one, Fact):

@@ -351,6 +351,7 @@ def _memory(what: str, text: str, amd: str = "", smi: str = "") -> Signal:
 
 
 _LOAD: tuple[Signal, ...] = (
+    signal("gpu_processes", "count", Kind.GAUGE, Bad.NONE, "processes that use the GPU"),
     *(_load(*row) for row in _LOADS),
     *(_profiled(*row) for row in _PROFILED),
     _memory("used", "memory in use", "GPU_USED_VRAM", "mem_usage.used_vram"),
