@@ -18,16 +18,21 @@ _GRES = re.compile(
     r"gres/(?P<what>[\w/:.-]+) count (?:reported lower than configured|too low)"
     r" \((?P<found>\d+) < (?P<wanted>\d+)\)"
 )
-_WRITTEN_BY_SLURM: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"not responding", re.IGNORECASE), "slurm.not_responding"),
-    (re.compile(r"kill task failed", re.IGNORECASE), "slurm.kill_task_failed"),
-    (re.compile(r"\bprolog (?:error|failed|failure)", re.IGNORECASE), "slurm.prolog_failed"),
-    (re.compile(r"batch job complete failure", re.IGNORECASE), "slurm.prolog_failed"),
-    (re.compile(r"\bepilog (?:error|failed|failure)", re.IGNORECASE), "slurm.epilog_failed"),
-    (re.compile(r"\blow (?:realmemory|cpus|tmpdisk|socket)", re.IGNORECASE), "slurm.invalid_reg"),
-    (re.compile(r"node unexpectedly rebooted", re.IGNORECASE), "slurm.reboot"),
-    (re.compile(r"\bNHC\b|health ?check", re.IGNORECASE), "slurm.health_check"),
+_WRITTEN_BY_SLURM = tuple(
+    (re.compile(rf"(?:^|[:;,] ?){words}", re.IGNORECASE), code)
+    for words, code in (
+        (r"not responding", "slurm.not_responding"),
+        (r"kill task failed", "slurm.kill_task_failed"),
+        (r"prolog (?:error|failed|failure)", "slurm.prolog_failed"),
+        (r"batch job complete failure", "slurm.prolog_failed"),
+        (r"epilog (?:error|failed|failure)", "slurm.epilog_failed"),
+        (r"low (?:realmemory|cpus|tmpdisk|socket)", "slurm.invalid_reg"),
+        (r"node unexpectedly rebooted", "slurm.reboot"),
+        (r"NHC\b|(?:node )?health ?check", "slurm.health_check"),
+    )
 )
+"""At the beginning or after a colon, where Slurm appends; within a person's sentence the same
+words mean what the person meant."""
 
 
 def events_of(
@@ -49,7 +54,8 @@ def events_of(
     """
     attrs = {"by": by} if by else {}
     ours = reason.startswith(OURS)
-    codes = {} if ours else dict(_from_reason(reason))
+    serving = state in ("idle", "alloc")  # a reason that stayed behind is history
+    codes = {} if ours or serving else dict(_from_reason(reason))
     if "INVALID_REG" in flags and not codes.keys() & {"slurm.gres_missing", "slurm.invalid_reg"}:
         codes["slurm.invalid_reg"] = {}
     if state == "down" and ("DRAIN" not in flags or codes):
