@@ -35,13 +35,14 @@ def test_dcgm_4_results_by_entity_with_codes() -> None:
     assert told(seen) == {
         ("dcgm.software", "gpu0", CheckStatus.PASS, ""),
         ("dcgm.software", "gpu1", CheckStatus.FAIL, "dcgm.80"),
-        ("dcgm.software", "gpu1", CheckStatus.FAIL, "dcgm.85"),
         ("dcgm.memory", "gpu0", CheckStatus.ERROR, "dcgm.56"),
         ("dcgm.memory", "gpu1", CheckStatus.ERROR, ""),
         ("dcgm.pcie", "gpu0", CheckStatus.PASS, ""),
         ("dcgm.pcie", "gpu1", CheckStatus.ERROR, ""),
         ("dcgm.cpu_eud", "cpu0", CheckStatus.SKIP, ""),
     }
+    software = [o for o in seen if isinstance(o, CheckResult) and o.device == "gpu1"]
+    assert software[0].text == "GPU 1 had a row remap failure.; GPU 1 has row remappings pending."
     versions = {o.name: o.value for o in seen if isinstance(o, Fact)}
     assert versions == {"dcgm_version": "4.4.1", "driver_version": "575.57.08"}
     pcie = [o for o in seen if isinstance(o, CheckResult) and o.check == "dcgm.pcie"]
@@ -71,6 +72,21 @@ def test_dcgm_table_results_with_wrapped_warnings() -> None:
         ("dcgm.pcie", "gpu0", CheckStatus.PASS, ""),
         ("dcgm.pcie", "gpu1", CheckStatus.FAIL, "dcgm.46"),
         ("dcgm.targeted_power", "", CheckStatus.PASS, ""),
+    }
+
+
+def test_a_table_without_entities_blames_the_gpu_its_warning_names() -> None:
+    text = (
+        "+---+---+\n| Diagnostic | Result |\n+===+===+\n"
+        "|-----  Deployment  --------+------------------------------------------------|\n"
+        "| Page Retirement/Row Remap | Fail |\n"
+        "|                           | Error: GPU 3 had memory errors and row |\n"
+        "|                           | remappings are pending |\n"
+        "| Inforom                   | Pass |\n+---+---+\n"
+    )
+    assert told(read("dcgmi_diag", "d.txt", text)) == {
+        ("dcgm.page_retirement_row_remap", "gpu3", CheckStatus.FAIL, "dcgm.85"),
+        ("dcgm.inforom", "", CheckStatus.PASS, ""),
     }
 
 

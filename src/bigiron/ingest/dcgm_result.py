@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bigiron.faults import catalogue
 from bigiron.ingest import Document
 from bigiron.ingest.dcgm_errors import (
     MEMORY_ALLOC,
@@ -88,23 +89,35 @@ def device(group: str, number: object) -> str:
 
 
 def check_results(document: Document, result: Result) -> Iterator[CheckResult]:
-    """A CheckResult for each device and warning; devices without a warning get one of their own."""
+    """A CheckResult for each device, with the code of the worst of its warnings.
+
+    One test has one result a device: a later run then replaces it as a whole.
+    """
     judged = _judged(result)
     for name in result.devices:
         warnings = [w for w in result.warnings if _about(w, name, result.devices)]
         if result.warnings and not warnings and judged is not CheckStatus.PASS:
             continue  # one result for several GPUs whose warnings all name another
-        for warning in warnings or [Warn("")]:
-            yield CheckResult(
-                node=document.node,
-                check=check_name(result.test),
-                status=judged,
-                device=name,
-                code=_code(result, warning, judged),
-                text=_text(result, warning, judged),
-                source=document.name,
-                values=_values(result.info),
-            )
+        coded = [(_code(result, one, judged), one.text) for one in warnings or [Warn("")]]
+        coded.sort(key=lambda pair: -_rank(pair[0]))
+        yield CheckResult(
+            node=document.node,
+            check=check_name(result.test),
+            status=judged,
+            device=name,
+            code=coded[0][0],
+            text=_text(result, "; ".join(text for _, text in coded if text), judged),
+            source=document.name,
+            values=_values(result.info),
+        )
+
+
+def _rank(code: str) -> int:
+    """How bad the catalogue says a code is; -1 for none."""
+    try:
+        return catalogue().find(code).severity.rank if code else -1
+    except KeyError:
+        return -1
 
 
 def _judged(result: Result) -> CheckStatus:
@@ -140,8 +153,8 @@ def _code(result: Result, warning: Warn, judged: CheckStatus) -> str:
     return "dcgm.unknown" if judged in (CheckStatus.FAIL, CheckStatus.WARN) else ""
 
 
-def _text(result: Result, warning: Warn, judged: CheckStatus) -> str:
-    said = " ".join(warning.text.split())[:TEXT_LIMIT]
+def _text(result: Result, message: str, judged: CheckStatus) -> str:
+    said = " ".join(message.split())[:TEXT_LIMIT]
     if judged is CheckStatus.ERROR:
         word = result.word.strip() or "no result"
         passed = status(result.word) is CheckStatus.PASS

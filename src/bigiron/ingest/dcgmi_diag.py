@@ -314,6 +314,8 @@ class _Table:
                     owner = Result(whole.test, (owner or whole).word, [names])
                     shown.append(owner)
                 owner.warnings.append(Warn(message))
+            if any(one.warnings for one in shown if list(one.devices) != [""]):
+                shown = [one for one in shown if one.warnings or list(one.devices) != [""]]
             found += shown
         return found
 

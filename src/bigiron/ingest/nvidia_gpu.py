@@ -176,10 +176,10 @@ class _Teller:
         for code in sorted(unread, reverse=True):
             names = unread[code]
             word = clean(self._reading.fields[names[0]])
-            yield self._event(code, f"{word!r} in place of {', '.join(names[:6])}", len(names))
+            yield self._event(code, f"{word!r} in place of {', '.join(names[:6])}")
         action = self._reading.get("gpu_recovery_action")
         if action and action.lower() not in RECOVERY_ACTIONS:
-            yield self._event("gpu.recovery_needed", f"recovery action {action!r}", 1)
+            yield self._event("gpu.recovery_needed", f"recovery action {action!r}")
 
     def notes(self) -> Iterator[Note]:
         """What the fields held that could not be understood."""
@@ -268,7 +268,7 @@ class _Teller:
     def _sample(self, metric: str, value: float) -> Sample:
         return Sample(self._document.node, self._name, metric, float(value), self._reading.time)
 
-    def _event(self, code: str, text: str, count: int) -> Event:
+    def _event(self, code: str, text: str) -> Event:
         return Event(
             node=self._document.node,
             code=code,
@@ -277,7 +277,6 @@ class _Teller:
             time=self._reading.time,
             source=self._document.name,
             line=self._reading.line,
-            count=count,
         )
 
 
