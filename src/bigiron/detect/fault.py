@@ -157,8 +157,7 @@ def _over(window: Window, lasting: _Lasting, events: Iterable[Event]) -> str:
                 return f"{why} at {at(event.time)}"
     if lasting.clears == "quiet" and not window.single_look:
         seen_s = window.last_seen(lasting.node)
-        quiet = window.now.timestamp() - lasting.last_s
-        if quiet >= lasting.quiet_s and seen_s is not None and seen_s > lasting.last_s:
+        if seen_s is not None and seen_s - lasting.last_s >= lasting.quiet_s:
             hours = lasting.quiet_s / 3600
             return f"not seen again for {hours:g} hours while the node was heard"
     return ""
