@@ -131,8 +131,6 @@ class Memory:
             self._device(device)
         for fact in batch.facts:
             self._fact(fact, batch.time)
-        if batch.samples:
-            self.sampled = self.serial
         self._samples(batch.samples, batch.time)
         for event in batch.events:
             self._event(event, batch.time)
@@ -157,6 +155,7 @@ class Memory:
 
     def _samples(self, samples: Sequence[Sample], at: datetime) -> None:
         gap_s, series_s = self.limits.gap_s, self.limits.series_s
+        self.sampled = self.serial if samples else self.sampled
         last: datetime | None = None
         time_s = at_s = at.timestamp()
         newest: dict[str, float] = {}
