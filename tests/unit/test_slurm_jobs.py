@@ -278,3 +278,42 @@ def test_node_history_has_an_end_only_where_the_node_came_back() -> None:
         ("gpu04", "slurm.node_down"),
         ("gpu05", "slurm.gres_missing"),
     ]
+
+
+def test_node_history_as_a_table_under_a_ruler() -> None:
+    text = (
+        "   Cluster        NodeName           TimeStart             TimeEnd  State Reason\n"
+        "---------- --------------- ------------------- ------------------- ------ ------\n"
+        "        c1           gpu03 2026-05-03T10:00:00             Unknown  DOWN* Not re\n"
+    )
+    reader = NodeHistory()
+    document = Document.of("events", text.encode(), NOW)
+    assert reader.sniff(Head.of(document)) > 0.5
+    states = [o for o in reader.read(document) if isinstance(o, NodeState)]
+    assert [(o.node, o.state, o.time) for o in states] == [("gpu03", "down", utc(3, 10))]
+
+
+def test_squeue_left_aligned() -> None:
+    text = (
+        "JOBID     NAME                STATE               NODELIST            TRES_ALLOC\n"
+        "7001      my train            RUNNING             gpu[01-02]          gres/gpu=16\n"
+    )
+    found = jobs(list(SqueueTable().read(Document.of("squeue", text.encode(), NOW))))
+    assert [(j.name, j.nodes, j.gpus) for j in found] == [("my train", ("gpu01", "gpu02"), 16)]
+
+
+def test_sinfo_that_was_made_to_print_json_lines() -> None:
+    text = (
+        '{"s": "mixed", "mem": 1, "n": "gpu01", "p": "a"}\n'
+        '{"s": "mixed", "mem": 1, "n": "gpu01", "p": "b"}\n'
+        '{"s": "down*", "mem": 1, "n": "gpu02", "p": "a"}\n'
+        '{"s": "idle", "mem"\n'
+    )
+    document = Document.of("sinfo", text.encode(), NOW)
+    assert SlurmJson().sniff(Head.of(document)) > 0.5
+    seen = list(SlurmJson().read(document))
+    assert {o.node: o.state for o in seen if isinstance(o, NodeState)} == {
+        "gpu01": "alloc",
+        "gpu02": "down",
+    }
+    assert notes(seen) == {"lines that are not nodes": 1}
