@@ -66,12 +66,10 @@ def _from_json(document: Document) -> Iterator[Observation]:
         for test in tests:
             word = json_text.text(test.get("result") or test.get("status"))
             name = json_text.text(test.get("name") or test.get("test")) or "?"
-            yield _check(document, name, _status(word), f"{recipe}: {name}: {word or 'no result'}")
+            yield _check(document, name, _status(word), f"{word or 'no result'} (recipe {recipe})")
         word = json_text.text(run.get("overall_result"))
         status = _status(word) if tests else CheckStatus.ERROR
-        yield _check(
-            document, recipe, status, f"{recipe}: {len(tests)} tests, {word or 'no result'}"
-        )
+        yield _check(document, recipe, status, f"{len(tests)} tests, {word or 'no result'}")
 
 
 def _from_log(document: Document) -> Iterator[Observation]:

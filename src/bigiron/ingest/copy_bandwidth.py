@@ -69,15 +69,13 @@ def _results(
     for name, (size, rate) in best.items():
         status, text = _judged(rate, failure, verdict)
         values = {"bandwidth_gb_per_s": rate, "size_bytes": size}
-        yield _check(document, name, status, f"{name}: {text} at {size:.0f} bytes", values)
+        yield _check(document, name, status, f"{text} at {size:.0f} bytes", values)
     if copies:
         status, text = _judged(min(copies.values()), failure, verdict)
-        yield _check(
-            document, "gpu_copy", status, f"gpu_copy: {len(copies)} copies, least {text}", copies
-        )
+        yield _check(document, "gpu_copy", status, f"{len(copies)} copies, least {text}", copies)
     if not best and not copies:
         text = failure or "the log ends before its first result"
-        yield _check(document, "bandwidthTest", CheckStatus.ERROR, f"bandwidthTest: {text}", {})
+        yield _check(document, "bandwidthTest", CheckStatus.ERROR, text, {})
 
 
 def _judged(rate: float, failure: str, verdict: str) -> tuple[CheckStatus, str]:

@@ -36,9 +36,9 @@ class Gpcnet:
             elif _ABORT.search(line):
                 abort = abort or line.strip()
         if error or abort:
-            status, text = CheckStatus.ERROR, f"did not run: {error or abort}"
+            status, text = CheckStatus.ERROR, error or abort
         elif not values:
-            status, text = CheckStatus.ERROR, "did not finish: no table of results"
+            status, text = CheckStatus.ERROR, "no table of results: it did not finish"
         elif min(values.values()) <= 0:
             status, text = CheckStatus.ERROR, "a measured value is zero"
         else:
@@ -47,7 +47,7 @@ class Gpcnet:
             document.node,
             "gpcnet",
             status,
-            text=f"gpcnet: {text}"[:500],
+            text=text[:500],
             time=document.now,
             source=document.name,
             values=values,

@@ -83,7 +83,7 @@ def _field(document: Document, device: str, name: str, said: str) -> Iterator[Ob
             f"ibswinfo {name if not _PSU.match(name) else 'PSU status'}",
             CheckStatus.PASS if good else CheckStatus.FAIL,
             device,
-            text=f"switch {document.node or document.name}: {device} {name} {said or '?'}",
+            text=f"{device} {name}: {said or '?'}",
             time=document.now,
             source=document.name,
         )

@@ -5,7 +5,7 @@ from functools import cache
 
 from bigiron.faults import Catalogue, catalogue
 from bigiron.ingest import LINE_LIMIT, Document, Head, Reader, log_sniff, reader
-from bigiron.ingest.log_events import Knowledge, LineEvents
+from bigiron.ingest.log_events import HOST_LINES, Knowledge, LineEvents
 from bigiron.ingest.log_scan import CHUNK_BYTES, Block, Prefilter, blocks, hits, prefilter
 from bigiron.ingest.log_storm import STORM_CAP, Storms
 from bigiron.model import Event, Fact, Note, Observation
@@ -66,8 +66,8 @@ class KernelLog:
                 lines.note(f"lines longer than {LINE_LIMIT:,} bytes, cut", block.cut)
             if lines.wants_next():
                 yield from lines.next_line(data[: _line_end(data, 0)])
-            if block.line == 1:
-                yield from lines.hosts(data)
+            if block.line <= HOST_LINES:
+                lines.look_for_hosts(data, block.line)
             for line, raw, after in hits(block, self.search):
                 yield from lines.read(line, raw)
                 if lines.wants_next() and after < len(data):

@@ -20,7 +20,7 @@ from bigiron.model import Event, Fact, FactValue
 
 TEXT_LIMIT = 2_000
 FACT_LIMIT = 100_000
-HOST_BYTES, HOST_LINES = 65_536, 100
+HOST_BYTES, HOST_LINES = 4_096, 100
 FABRIC_NEED, FABRIC_ERROR = "] [ERROR] [tid ", ("fabric", "ERROR")
 
 _GPU_AT = re.compile(r"NVRM: GPU at (?:PCI:)?(\S{1,40}): (GPU-[0-9a-fA-F-]{8,40})")
@@ -82,6 +82,7 @@ class LineEvents:
         self._facts: dict[tuple[str, str, str], FactValue] = {}
         self._gpu_at: dict[str, str] = {}
         self._boots: dict[str, str] = {}
+        self._hosts: set[str] = set()
         self._mark: tuple[int, str] | None = None
         self.dump = Dumps()
         self.notes: dict[str, int] = {}
@@ -113,19 +114,19 @@ class LineEvents:
         parsed = self._parse(raw.decode("utf-8", "replace"))
         yield from self._marked(parsed or LogLine(""))
 
-    def finish(self) -> Iterator[Event]:
-        """What was still waiting for a next line."""
-        yield from self._marked(LogLine(""))
-
-    def hosts(self, data: bytes) -> Iterator[Fact]:
+    def look_for_hosts(self, data: bytes, line: int) -> None:
         """The hosts that the first lines name: a log without faults is of somebody, too."""
-        names: set[str] = set()
-        for raw in data[:HOST_BYTES].split(b"\n")[:HOST_LINES]:
-            text = raw.decode("utf-8", "replace").replace("\0", "").lstrip("\ufeff")
-            parsed = self._parse(text) if text else None
-            if parsed is not None and parsed.host:
-                names.add(parsed.host)
-        for name in sorted(names):
+        for raw in data.split(b"\n", HOST_LINES - line + 1)[: HOST_LINES - line + 1]:
+            text = raw[:HOST_BYTES].decode("utf-8", "replace").replace("\0", "").lstrip("\ufeff")
+            parsed = log_json.parse(text, self._prefixes) if text.startswith("{") else None
+            parsed = parsed or self._prefixes.parse(text)
+            if parsed.host:
+                self._hosts.add(parsed.host)
+
+    def finish(self) -> Iterator[Event | Fact]:
+        """What was still waiting for a next line, and the hosts that the log is of."""
+        yield from self._marked(LogLine(""))
+        for name in sorted(self._hosts):
             yield Fact(name, "hostname", name)
 
     def _parse(self, text: str) -> LogLine | None:

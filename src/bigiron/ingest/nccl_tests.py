@@ -140,7 +140,7 @@ def _result(document: Document, run: _Run) -> CheckResult:
         node,
         check,
         status,
-        text=f"{check}: {text}"[:500],
+        text=text[:500],
         time=document.now,
         source=document.name,
         values=values,

@@ -63,12 +63,12 @@ def _from_json(document: Document) -> Iterator[Observation]:
         yield Fact(document.node, "driver_version", driver, time=document.now)
     error = json_text.text(found.get("error"))
     if error:
-        yield _check(document, "nvbandwidth", CheckStatus.ERROR, f"nvbandwidth: {error}", {})
+        yield _check(document, "nvbandwidth", CheckStatus.ERROR, error, {})
     cases = list(json_text.objects(found.get("testcases")))
     for case in cases:
         yield _case(document, case)
     if not cases and not error:
-        yield _check(document, "nvbandwidth", CheckStatus.ERROR, "nvbandwidth: no test ran", {})
+        yield _check(document, "nvbandwidth", CheckStatus.ERROR, "no test ran", {})
 
 
 def _case(document: Document, case: JsonMap) -> CheckResult:
@@ -99,13 +99,13 @@ def _judged(
     numbers = [n for cell in cells if (n := json_text.number(cell)) is not None]
     if numbers:
         values = {**values, "min": min(numbers), "max": max(numbers)}
-    text = f"{name}: {word}"
+    text = word
     if status is CheckStatus.PASS and not numbers and not values.get("sum"):
-        status, text = CheckStatus.ERROR, f"{name}: {word}, but nothing was measured"
+        status, text = CheckStatus.ERROR, f"{word}, but nothing was measured"
     elif status is CheckStatus.PASS and min([*numbers, *values.values()]) <= 0:
-        status, text = CheckStatus.ERROR, f"{name}: {word}, but a measured value is zero"
+        status, text = CheckStatus.ERROR, f"{word}, but a measured value is zero"
     elif numbers:
-        text = f"{name}: {word}, {min(numbers):g} to {max(numbers):g}"
+        text = f"{word}, {min(numbers):g} to {max(numbers):g}"
     return _check(document, f"nvbandwidth {name}", status, text, values)
 
 
@@ -124,7 +124,7 @@ def _from_text(document: Document) -> Iterator[Observation]:
         elif row := _ROW.match(line):
             cells += row[1].split()
         elif "Waived" in line and name:
-            text = f"{name}: waived"
+            text = "waived: this machine cannot run it"
             yield _check(document, f"nvbandwidth {name}", CheckStatus.SKIP, text, {})
             name = ""
         elif _ERROR.search(line):
@@ -135,7 +135,7 @@ def _from_text(document: Document) -> Iterator[Observation]:
 
 def _unfinished(document: Document, name: str, bad: str) -> CheckResult:
     check = f"nvbandwidth {name}".strip()
-    text = f"{check}: {bad or 'the log ends before its result'}"
+    text = bad or "the log ends before its result"
     return _check(document, check, CheckStatus.ERROR, text, {})
 
 

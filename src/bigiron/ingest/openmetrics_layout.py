@@ -171,19 +171,25 @@ class Learner:
         tails = [lines[number][start:] for number, start, _, _ in left]
         sound = read_numbers(tails) is not None
         for (number, _, name, block), tail in zip(left, tails, strict=True):
-            well_formed = self._others.get(name)
-            if name in _INFO and well_formed:
-                well_formed = self._tell(layout, number, lines[number], name, block)
-            elif well_formed:
-                layout.counts.unknown += 1
-            elif well_formed is None and (well_formed := block in self._places):
-                known = name or rule(self._places[block].labels.get("__name__", ""))
-                layout.counts.unplaced += bool(known)
-                layout.counts.unknown += not known
-            if not well_formed or (not sound and parse_tail(tail) is None):
+            if not sound and parse_tail(tail) is None:
                 layout.malformed(number, lines[number])
+                continue
+            place = self._places.get(block)
+            well_formed = self._others.get(name, place is not None)
+            if name in _INFO:
+                well_formed = self._tell(layout, number, lines[number], name, block)
+            elif name in self._others:
+                layout.counts.unknown += well_formed
+            elif place is not None and (said := name.decode() or place.labels.get("__name__")):
+                known = rule(said) is not None
+                layout.counts.unplaced += known
+                layout.counts.unknown += not known
             else:
+                well_formed = False
+            if well_formed:
                 layout.counts.lines += 1
+            else:
+                layout.malformed(number, lines[number])
         for place in self._places.values():
             if place.seen:
                 layout.inventory.see_gpu(place)

@@ -108,7 +108,7 @@ def _result(document: Document, table: _Table) -> CheckResult:
         check,
         status,
         table.device,
-        text=f"{check}: {text}"[:500],
+        text=text[:500],
         time=document.now,
         source=document.name,
         values=table.values,

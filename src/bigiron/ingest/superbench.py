@@ -102,7 +102,7 @@ def _diagnosis(document: Document, node: str, row: JsonMap, details: str) -> Che
     ranks = {match[1] for part in out_of_bounds if (match := _RANK.search(part))}
     shown = "; ".join(out_of_bounds[:5] or parts[:5]) or "accepted"
     missing = len(parts) - len(out_of_bounds)
-    text = f"{category or 'diagnosis'}: {shown}" + (f"; {missing} results missing" * bool(missing))
+    text = shown + f"; {missing} results missing" * bool(missing)
     return CheckResult(
         node,
         f"superbench {category}".strip(),
@@ -136,12 +136,12 @@ def _benchmark(document: Document, node: str, name: str, values: dict[str, float
     zero = [key for key, value in measured.items() if value == 0]
     if not codes or any(codes):
         bad = next((f"{code:g}" for code in codes if code), "missing")
-        status, text = CheckStatus.ERROR, f"{name}: return code {bad}"
+        status, text = CheckStatus.ERROR, f"return code {bad}"
     elif zero or not measured:
         what = f"{zero[0]} is zero" if zero else "nothing was measured"
-        status, text = CheckStatus.ERROR, f"{name}: {what}"
+        status, text = CheckStatus.ERROR, what
     else:
-        status, text = CheckStatus.PASS, f"{name}: ran, {len(measured)} values"
+        status, text = CheckStatus.PASS, f"ran, {len(measured)} values"
     return CheckResult(
         node,
         f"superbench {name}",
