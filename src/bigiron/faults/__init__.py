@@ -3,8 +3,8 @@
 Every ``*.toml`` file beside this module holds ``[source.KEY]`` tables (title, date, where) and
 ``[[fault]]`` entries (see ``bigiron.model.Fault``). A site adds or overrides entries with files
 of the same form, named by ``faults = ["site.toml"]`` in bigiron.toml; of a code that is known an
-entry there gives only what differs. Where one message fits several patterns, the entry that
-stands first names it: files in the order of their names, entries in the order of the file.
+entry there gives only what differs. Where one message fits several patterns, the entry with the
+longest literal (``needs``) in that message names it; of equal ones the one that stands first.
 
 Codes are lower case words joined by dots, from the general to the particular:
 
