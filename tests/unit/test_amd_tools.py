@@ -151,6 +151,11 @@ def test_rvs_gives_a_verdict_for_every_action_and_gpu() -> None:
     assert CheckStatus.ERROR in [s for (check, _), s in verdicts.items() if "peqt" in check]
 
 
+def test_rvs_settings_that_differ_only_warn() -> None:
+    log = b"[RESULT] [1.0] Action name :a\n[RESULT] [2.0] [a]  smqt 3254 pass: false\n"
+    assert checks(read_bytes(rvs(), log)) == {("rvs smqt", "kfd3254"): CheckStatus.WARN}
+
+
 def test_agfhc_log_tells_tests_and_run() -> None:
     verdicts = checks(read(agfhc(), "agfhc.log"))
     assert verdicts == {

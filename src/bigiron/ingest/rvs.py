@@ -25,7 +25,7 @@ _BANDWIDTH = re.compile(r"([\d.]+)\s*GBps\b")
 _GFLOPS = re.compile(r"\bGFLOPS\s+([\d.]+)")
 _POWER = re.compile(r"Power\(W\)\s+([\d.]+)")
 _MAX_RUNS = 20_000
-_WORST = (CheckStatus.PASS, CheckStatus.SKIP, CheckStatus.ERROR, CheckStatus.FAIL)
+_WORST = (CheckStatus.PASS, CheckStatus.WARN, CheckStatus.ERROR, CheckStatus.FAIL)
 
 
 @dataclass(slots=True)
@@ -126,7 +126,10 @@ def _measure(log: _Log, action: str, gpu: str, said: str) -> None:
         _run(log, action, gpu).judge(CheckStatus.PASS if passed else CheckStatus.FAIL, said)
     if verdict := _VERDICT.search(said):
         passed = (verdict[1] or verdict[2]).casefold() == "true"
-        _run(log, action, gpu).judge(CheckStatus.PASS if passed else CheckStatus.FAIL, said)
+        run = _run(log, action, gpu)
+        # smqt compares the BIOS's address mapping with the test's own file: a setting, no part.
+        failed = CheckStatus.WARN if run.module == "smqt" else CheckStatus.FAIL
+        run.judge(CheckStatus.PASS if passed else failed, said)
 
 
 def _bandwidth(run: _Run, gb_per_s: float, said: str) -> None:
