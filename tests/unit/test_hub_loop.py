@@ -17,9 +17,11 @@ from bigiron.hub.meters import percentile
 from bigiron.hub.poller import Arrival, Poller
 from bigiron.hub.runner import Pace, run
 from bigiron.model import Batch, Change, Event, FindingChange, Note, Sample
+from bigiron.store.archive import read
 from bigiron.store.ledger import Ledger
 from bigiron.store.reading import Reading
-from bigiron.store.samples import Keep, Samples, read
+from bigiron.store.samples import Samples
+from bigiron.store.segments import Keep
 
 T0 = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -6,8 +6,9 @@ import pytest
 from bigiron.errors import Temporary
 from bigiron.model import Batch, Note, Sample
 from bigiron.store import samples as module
-from bigiron.store.samples import Keep, Samples, read
-from bigiron.store.segments import counting, path_of
+from bigiron.store.archive import Archive, read
+from bigiron.store.samples import Samples
+from bigiron.store.segments import Keep, counting, path_of
 
 T0 = datetime(2026, 3, 4, 5, 30, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -25,12 +26,14 @@ def batch(at: datetime, value: float = 1.0, nodes: int = 3) -> Batch:
     )
 
 
-def write(folder: Path, *times: datetime, keep: Keep | None = None) -> Samples:
-    store = Samples(folder, keep or Keep())
+def write(folder: Path, *times: datetime, keep: Keep | None = None) -> Archive:
+    """Each time's samples in a segment of its own."""
+    store, archive = Samples(folder), Archive(folder, keep)
     for at in times:
         store.add(batch(at))
         store.flush()
-    return store
+        archive.convert()
+    return archive
 
 
 def segments_of(folder: Path) -> list[Path]:
@@ -70,8 +73,12 @@ def test_one_flush_across_an_hour_makes_one_segment_each(tmp_path: Path) -> None
     store.add(batch(T0))
     store.add(batch(T0 + HOUR))
     assert store.flush() == 12
+    before = values(tmp_path)
+    Archive(tmp_path).convert()
     assert [p.name[:2] for p in segments_of(tmp_path)] == ["05", "06"]
-    assert not list(tmp_path.glob("*/*.part"))
+    assert values(tmp_path) == before
+    assert not list(tmp_path.rglob("*.part"))
+    assert not list(tmp_path.rglob("*.spool"))
 
 
 def test_flush_is_due_after_its_time_and_when_the_buffer_is_large(tmp_path: Path) -> None:
@@ -106,17 +113,78 @@ def test_a_buffer_that_cannot_be_written_is_bounded_and_what_is_dropped_is_count
 
 def test_samples_kept_over_a_failed_flush_are_written_once(tmp_path: Path) -> None:
     folder = tmp_path / "samples"
+    folder.write_text("in the way")
     store = Samples(folder)
     store.add(batch(T0))
-    store.add(batch(T0 + HOUR))
-    late = folder / f"{T0:%Y-%m-%d}"
-    late.parent.mkdir()
-    late.write_text("in the way")
     with pytest.raises(Temporary):
         store.flush()
-    late.unlink()
-    assert store.flush() == 12
-    assert values(folder) == [1.0, 1.0, 2.0, 2.0, 3.0, 3.0]
+    folder.unlink()
+    assert store.flush() == 6
+    assert store.flush() == 0
+    assert values(folder) == [1.0, 2.0, 3.0]
+
+
+def test_samples_are_read_before_and_after_they_are_archived(tmp_path: Path) -> None:
+    store = Samples(tmp_path)
+    for minute in range(20):
+        store.add(batch(T0 + timedelta(minutes=minute)))
+        store.flush()
+    before = values(tmp_path)
+    assert len(before) == 60
+    store.archive(T0 + timedelta(minutes=20))
+    assert store.notes() == []
+    assert not list(tmp_path.rglob("*.spool"))
+    assert values(tmp_path) == before
+
+
+def test_a_crash_between_segment_and_spool_doubles_nothing(tmp_path: Path) -> None:
+    store = Samples(tmp_path)
+    store.add(batch(T0))
+    store.add(batch(T0 + HOUR))
+    store.flush()
+    (spooled,) = tmp_path.glob("*.spool")
+    data = spooled.read_bytes()
+    before = values(tmp_path)
+    Archive(tmp_path).convert()
+    segments_of(tmp_path)[1].unlink()
+    spooled.write_bytes(data)
+    assert values(tmp_path) == before, "the first hour from its segment, the second from the spool"
+    Archive(tmp_path).convert()
+    assert values(tmp_path) == before
+
+
+def test_stamps_rise_over_a_restart_whatever_the_clock_says(tmp_path: Path) -> None:
+    write(tmp_path, T0)
+    ahead = path_of(tmp_path, T0.replace(minute=0), 2 * 10**18, 2 * 10**18)
+    segments_of(tmp_path)[0].rename(ahead)
+    store = Samples(tmp_path)
+    store.add(batch(T0 + timedelta(minutes=1)))
+    store.flush()
+    assert len(values(tmp_path)) == 6
+
+
+def test_a_damaged_spool_is_passed_over_then_set_aside_and_named(tmp_path: Path) -> None:
+    store = Samples(tmp_path)
+    store.add(batch(T0))
+    store.flush()
+    (spooled,) = tmp_path.glob("*.spool")
+    spooled.write_bytes(spooled.read_bytes()[:-3])
+    frame, (note,) = read(tmp_path, ["gpu_temp_celsius"], T0, T0 + HOUR)
+    assert (frame.height, note.source) == (0, str(spooled))
+    store.archive(T0)
+    assert [n.source for n in store.notes()] == [str(spooled)]
+    assert spooled.with_suffix(".damaged").exists()
+
+
+def test_what_keeps_the_archive_from_working_is_noted_and_the_spools_stay(tmp_path: Path) -> None:
+    store = Samples(tmp_path)
+    store.add(batch(T0))
+    store.flush()
+    (tmp_path / f"{T0:%Y-%m-%d}").write_text("in the way")
+    store.archive(T0)
+    (note,) = store.notes()
+    assert "not archived" in note.what
+    assert len(list(tmp_path.glob("*.spool"))) == 1
 
 
 @pytest.mark.parametrize("keep_bytes", [0, 10, 1000])
@@ -155,8 +223,7 @@ def test_small_segments_of_past_hours_are_merged_and_hold_the_same(tmp_path: Pat
     store.tend(T0 + 5 * HOUR)
     assert len(segments_of(tmp_path)) == 2
     assert values(tmp_path) == before
-    store.add(batch(T0 + timedelta(minutes=9)))
-    store.flush()
+    write(tmp_path, T0 + timedelta(minutes=9))
     store.tend(T0 + 5 * HOUR)
     assert len(segments_of(tmp_path)) == 2
     assert len(values(tmp_path)) == len(before) + 3
@@ -185,7 +252,7 @@ def test_a_damaged_segment_is_left_out_of_a_merge(tmp_path: Path) -> None:
     assert frame.height == 6
     assert [n.source for n in store.notes()] == [str(broken)]
     assert broken.with_suffix(".damaged").exists()
-    store.tend(T0 + 24 * 40 * HOUR)
+    store.tend(datetime.now(UTC) + 24 * 40 * HOUR)
     assert not broken.with_suffix(".damaged").exists()
 
 

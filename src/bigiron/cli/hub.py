@@ -34,7 +34,8 @@ from bigiron.hub.sources import sources, watched
 from bigiron.model import Change, FindingChange
 from bigiron.store.ledger import Ledger
 from bigiron.store.reading import Reading
-from bigiron.store.samples import Keep, Samples
+from bigiron.store.samples import Samples
+from bigiron.store.segments import Keep
 from bigiron.words import SEVERITY_STYLE
 
 NOTES_SHOWN = 20

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic
 
-from bigiron.errors import BigironError, Temporary
+from bigiron.errors import Temporary
 from bigiron.hub.loop import Hub
 from bigiron.hub.poller import Arrival, Poller
 from bigiron.ingest import Source
@@ -148,7 +148,7 @@ def _close(hub: Hub, inbox: "queue.Queue[Arrival]", clock: Callable[[], datetime
 
 
 class _Housework:
-    """What is done once an hour, samples in a thread of their own: merging takes a while."""
+    """What is done now and then: pruning, and the archiving of samples in a thread of its own."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -156,7 +156,14 @@ class _Housework:
         self._thread: threading.Thread | None = None
 
     def do(self, now: datetime) -> None:
-        """Do it if it is time."""
+        """Do what it is time for."""
+        samples = self._hub.samples
+        idle = self._thread is None or not self._thread.is_alive()
+        if samples is not None and idle and samples.archive_due():
+            self._thread = threading.Thread(
+                target=samples.archive, args=(now,), name="samples", daemon=True
+            )
+            self._thread.start()
         if monotonic() < self._next:
             return
         self._next = monotonic() + HOUSEWORK_S
@@ -164,15 +171,3 @@ class _Housework:
             self._hub.ledger.prune(now)
         except Temporary as error:
             log.warning("%s", error)
-        samples = self._hub.samples
-        if samples is None or (self._thread is not None and self._thread.is_alive()):
-            return
-
-        def tend() -> None:
-            try:
-                samples.tend(now)
-            except (OSError, BigironError) as error:
-                log.warning("samples: %s", error)
-
-        self._thread = threading.Thread(target=tend, name="samples", daemon=True)
-        self._thread.start()

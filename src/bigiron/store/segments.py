@@ -16,6 +16,15 @@ DAMAGED = ".damaged"
 
 
 @dataclass(frozen=True, slots=True)
+class Keep:
+    """How long samples are buffered and kept."""
+
+    flush_s: float = 60.0
+    days: float = 30.0
+    bytes: int = 20_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
 class Segment:
     """One file of samples of one hour, with the write times (epoch microseconds) it covers."""
 
