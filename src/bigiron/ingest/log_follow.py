@@ -128,6 +128,7 @@ class _Way:
 
     def __init__(self, files: list[Generation], index: int, at: Cursor, budget: int) -> None:
         self._files, self._index, self._budget = files, index, budget
+        self._limit = min(LINE_LIMIT, budget - 1)
         self.at = at
 
     def blocks(self) -> Iterator[Block]:
@@ -163,9 +164,9 @@ class _Way:
             self._move(block.size, block.data.count(b"\n") or 1)
             yield block
         left = start + length - self.at.offset
-        if left > LINE_LIMIT:
+        if left > self._limit:
             file.seek(self.at.offset)
-            yield Block(file.read(LINE_LIMIT), self.at.lines + 1, left, 1)
+            yield Block(file.read(self._limit), self.at.lines + 1, left, 1)
             self._move(left, 1)
             self.at = msgspec.structs.replace(self.at, skip=True)
         self._sign(file)
