@@ -125,7 +125,9 @@ def _run(config: Config, folder: Path, pace: Pace) -> None:
             "should be done is written down, nothing is carried out."
         )
         console.print(f"Watches {', '.join(watched(config))}.")
-        console.print(f"{len(ledger.open_findings())} findings stand from before.")
+        before = len(ledger.open_findings())
+        stand = "1 finding stands" if before == 1 else f"{before} findings stand"
+        console.print(f"{stand} from before.")
         run(live, sources(config), pace, stop)
     console.print("Stopped; everything is written.")
 
