@@ -152,7 +152,8 @@ def _believe(
     opening: list[Finding] = []
     for key, claim in claims.items():
         before = pending.get(key)
-        first = before.first if before is not None else now
+        lapsed = before is None or now - before.last > timedelta(seconds=rules.gap_s)
+        first = now if before is None or lapsed else before.first
         if now - first >= timedelta(seconds=rules.open_after_s.get(claim.detector, 0.0)):
             opening.append(claim)
         else:
