@@ -120,6 +120,8 @@ class _Peel:
         first = self.text[self.pos : self.pos + 1]
         if first == "[":
             return self._bracket()
+        if self.host and self.program:
+            return False  # after HOST TAG: only the kernel's own clock may follow
         if first == "<":
             return self._priority()
         if first.isdigit():

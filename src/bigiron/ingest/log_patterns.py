@@ -21,6 +21,7 @@ MESSAGE_LIMIT = 4096
 """Characters of a message that patterns see; the kernel itself writes at most about 1,000."""
 
 
+_address = lru_cache(maxsize=4096)(pci_address)
 _NUMBER = re.compile(r"[0-9]+")
 _ON_PCI = frozenset({"gpu", "nic", "nvme", "switch"})
 _ADDRESS = re.compile(
@@ -93,6 +94,8 @@ class FaultPatterns:
 
     def _order(self, rules: tuple[int, ...], message: str) -> list[int]:
         """Those with a need in the message, longest need first, then as in the catalogue."""
+        if len(rules) == 1 and any(need in message for need in self._rules[rules[0]].needs):
+            return [*rules]
         lengths = {
             index: max((len(n) for n in self._rules[index].needs if n in message), default=0)
             for index in rules
@@ -114,7 +117,7 @@ def _rules(fault: Fault) -> Iterator[_Rule]:
 def _match(rule: _Rule, found: re.Match[str]) -> Match:
     groups = {name: text.strip() for name, text in found.groupdict().items() if text}
     named = groups.pop("device", "")
-    device = pci_address(groups.pop("pci", "")) or pci_address(named) or named
+    device = _address(groups.pop("pci", "")) or _address(named) or named
     if not device and rule.about in _ON_PCI and (address := _ADDRESS.search(found.string)):
-        device = pci_address(address[1])
+        device = _address(address[1])
     return Match(rule.code, device, groups)

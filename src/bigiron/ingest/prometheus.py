@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from bigiron import signals
@@ -14,12 +14,12 @@ from bigiron.ingest.prometheus_api import Matrix, PrometheusApi, selectors
 from bigiron.ingest.prometheus_series import SeriesReader
 from bigiron.model import Batch, Note
 
-_NAMES_EVERY_S = 600.0
 _SCRAPE = ("up", "scrape_duration_seconds", "scrape_samples_scraped")
 _WHO = "node_uname_info|DCGM_FI_DEV_GPU_TEMP|gpu_package_power|amd_gpu_package_power"
 _LONGEST_WINDOW_S = 3600.0
 _HISTORY_WINDOW_S = 600.0
 _SKEW_S = 5.0
+_NAMES_SINCE_S = 86_400.0
 
 
 class PrometheusSource:
@@ -43,6 +43,7 @@ class PrometheusSource:
         access: Access | None = None,
         matchers: str = "",
         lookback_s: float = 90.0,
+        names_every_s: float = 600.0,
         timeout_s: float = 10.0,
         limit_bytes: int = 512 * 1024 * 1024,
     ) -> None:
@@ -52,6 +53,7 @@ class PrometheusSource:
         self.every_s = every_s
         self._matchers = matchers
         self._lookback_s = lookback_s
+        self._names_every_s = names_every_s
         self._reader = SeriesReader()
         self._cursor: str | None = None
         self._names: tuple[str, ...] = ()
@@ -61,13 +63,13 @@ class PrometheusSource:
     def poll(self, cursor: str) -> tuple[Batch, str]:
         """The samples since ``cursor``. Raises Temporary, Permanent."""
         since = _since(cursor)
-        now = time.time() + self._skew_s
         notes: list[Note] = []
-        self._know_names(now, notes)
+        self._know_names(notes)
+        now = time.time() + self._skew_s
         if cursor != self._cursor:
             self._reader.start_at(since)
         window = self._lookback_s + (max(0.0, now - since) if math.isfinite(since) else 0.0)
-        answers = self._ask(now, min(window, _LONGEST_WINDOW_S))
+        answers = self._ask(self._names, now, min(window, _LONGEST_WINDOW_S))
         samples, unused = self._reader.read(answers, self.name)
         changed, self._reader.changed = self._reader.changed, False
         at = datetime.fromtimestamp(now, UTC)
@@ -79,9 +81,8 @@ class PrometheusSource:
             samples=tuple(samples),
             notes=(*notes, *unused, *self._warnings(), *self._note_skew()),
         )
-        newest = max((s.time.timestamp() for s in samples if s.time), default=since)
-        newest = max(newest, since)
-        self._cursor = f"{newest:.3f}" if math.isfinite(newest) else ""
+        newest = max(self._reader.newest, since)
+        self._cursor = repr(newest) if math.isfinite(newest) else ""
         self._reader.forget_before(now - _LONGEST_WINDOW_S - self._lookback_s)
         return batch, self._cursor
 
@@ -92,14 +93,13 @@ class PrometheusSource:
         a missed scrape stays missing. Raises Temporary, Permanent.
         """
         reader = SeriesReader()
-        self._know_names(end.timestamp(), [], since=start.timestamp())
-        self._names_at = -math.inf
+        names = _known(self._given_names(start.timestamp()))
         reader.start_at(start.timestamp())
         first, last = start.timestamp(), end.timestamp()
         window = max(step_s, _HISTORY_WINDOW_S)
         while first < last:
             at = min(first + window, last)
-            samples, notes = reader.read(self._ask(at, at - first), self.name)
+            samples, notes = reader.read(self._ask(names, at, at - first), self.name)
             slots = {
                 (s.node, s.device, s.metric, s.time.timestamp() // step_s): s
                 for s in samples
@@ -119,32 +119,33 @@ class PrometheusSource:
         """Let go of the connections."""
         self._api.close()
 
-    def _ask(self, at: float, window_s: float) -> list[Matrix]:
+    def _ask(self, names: Sequence[str], at: float, window_s: float) -> list[Matrix]:
         found: list[Matrix] = []
-        for selector in selectors(self._names, self._matchers):
+        for selector in selectors(names, self._matchers):
             found += self._api.samples(selector, window_s, at)
         return found
 
-    def _know_names(self, now: float, notes: list[Note], since: float = -math.inf) -> None:
-        """Which catalogued names the server has; asked again every ten minutes."""
-        if now - self._names_at < _NAMES_EVERY_S:
+    def _know_names(self, notes: list[Note]) -> None:
+        """Which catalogued names the server has; asked again every ``names_every_s``."""
+        if time.monotonic() - self._names_at < self._names_every_s:
             return
+        given = self._given_names(time.time() - _NAMES_SINCE_S)
         first = not math.isfinite(self._names_at)
+        self._names = _known(given)
+        self._names_at = time.monotonic()
+        self._keep_skew()
+        if first:
+            if others := len(given) - len(self._names):
+                notes.append(Note(self.name, "metric names that are not catalogued", others))
+            self._know_nodes(time.time() + self._skew_s)
+
+    def _given_names(self, since: float) -> list[str]:
         try:
-            given = self._api.names(now - 3600.0 if math.isinf(since) else since)
+            return self._api.names(since)
         except Permanent as error:
             if not _refused_only_names(str(error)):
                 raise
-            given = [*_catalogued()]
-        wanted = {*INFO_NAMES, *_SCRAPE}
-        self._names = tuple(sorted(n for n in given if n in wanted or rule(n) is not None))
-        self._names_at = now
-        self._keep_skew()
-        if first:
-            others = len(given) - len(self._names)
-            if others:
-                notes.append(Note(self.name, "metric names that are not catalogued", others))
-            self._know_nodes(now)
+            return [*_catalogued()]
 
     def _know_nodes(self, now: float) -> None:
         more = f",{self._matchers}" if self._matchers else ""
@@ -176,6 +177,11 @@ def _since(cursor: str) -> float:
         return float(cursor) if cursor else -math.inf
     except ValueError:
         raise Permanent(f"cursor {cursor!r}: want seconds since 1970") from None
+
+
+def _known(names: Iterable[str]) -> tuple[str, ...]:
+    wanted = {*INFO_NAMES, *_SCRAPE}
+    return tuple(sorted({name for name in names if name in wanted or rule(name) is not None}))
 
 
 def _refused_only_names(error: str) -> bool:

@@ -37,6 +37,7 @@ class SeriesReader:
         self.names = Names()
         self.inventory = Inventory()
         self.changed = False
+        self.newest = float("-inf")
         self._known: dict[bytes, _Meaning | None] = {}
         self._unplaced: set[bytes] = set()
         self._jobs: set[str] = set()
@@ -46,7 +47,7 @@ class SeriesReader:
     def start_at(self, floor: float) -> None:
         """Forget which samples were taken; take only those after ``floor``."""
         self._last = {}
-        self._floor = floor
+        self._floor = self.newest = floor
         self.changed = True
 
     def forget_before(self, time: float) -> None:
@@ -91,6 +92,7 @@ class SeriesReader:
         if not values or values[-1][0] <= last:
             return []
         self._last[raw] = values[-1][0]
+        self.newest = max(self.newest, values[-1][0])
         return [value for value in values if value[0] > last]
 
     def _learn(

@@ -13,6 +13,7 @@ XID catalogue at docs.nvidia.com/deploy/xid-errors.
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from bigiron.ingest import pci_address
@@ -57,6 +58,8 @@ _SWITCH = re.compile(r"\bnvidia-(nvswitch\d{1,3}): ")
 _OLD_BUS = re.compile(r"00([0-9a-f]{2}):([0-9a-f]{2})$", re.IGNORECASE)
 _UUID = re.compile(r"GPU-[0-9a-f]{8}-[0-9a-f-]{27}", re.IGNORECASE)
 _MIG = re.compile(r"GPU-I:(\w{1,8})")
+
+_address = lru_cache(maxsize=4096)(pci_address)
 
 NVLINK5 = range(144, 151)
 DETAIL_LIMIT = 500
@@ -125,7 +128,7 @@ def _where(text: str) -> tuple[str, dict[str, str]]:
         attrs["mig"] = mig[1]
     if uuid := _UUID.search(text):
         attrs["uuid"] = uuid[0]
-    device = pci_address(first) or pci_address(more)
+    device = _address(first) or _address(more)
     if not device and (old := _OLD_BUS.match(first.removeprefix("PCI:"))):
         device = pci_address(f"{old[1]}:{old[2]}")  # drivers before 295 wrote bus and slot only
     return device or attrs.get("uuid", ""), attrs
