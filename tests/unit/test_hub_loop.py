@@ -317,3 +317,38 @@ def test_a_batch_of_notes_only_is_counted(ledger: Ledger, tmp_path: Path) -> Non
     hub.step([Arrival("s", batch, "", 0.0)], T0)
     with Reading(tmp_path) as reading:
         assert ("s", "odd", 4) in reading.notes()
+
+
+def flapping(step: int) -> Event:
+    """A link that goes down and comes up again, every 20 s."""
+    code = "ib.link_up" if step % 2 else "ib.link_down"
+    at = T0 + 20 * step * SECOND
+    return Event(
+        "n1", code, f"mlx5_0: Port: 1 {step}", "mlx5_0", at, source="kern.log", line=step + 1
+    )
+
+
+def claims(folder: Path, lives: list[int]) -> list[tuple[str, str, str]]:
+    """What stands after hubs that each take some steps and are then dropped without a word."""
+    step = 0
+    for life in lives:
+        with Ledger(folder) as ledger:
+            hub = Hub(ledger, T0 + 20 * step * SECOND)
+            for _ in range(life):
+                event = flapping(step)
+                assert event.time is not None
+                hub.step([arrival(event, cursor=str(step), at=event.time)], event.time)
+                step += 1
+    with Reading(folder) as reading:
+        return sorted(
+            (f.finding.detector, f.finding.fault, f.finding.severity) for f in reading.findings()
+        )
+
+
+@pytest.mark.parametrize("lives", [[1] * 16, [3, 5, 1, 7], [15, 1]])
+def test_what_a_stateful_detector_has_seen_outlives_the_hub(
+    tmp_path: Path, lives: list[int]
+) -> None:
+    whole = claims(tmp_path / "whole", [16])
+    assert ("flap", "ib.flap") in {(detector, fault) for detector, fault, _ in whole}
+    assert claims(tmp_path / "parts", lives) == whole
