@@ -7,10 +7,10 @@ from bigiron.detect.claims import INFO, Asks, claim, entry
 from bigiron.detect.words import at, device_words, label
 from bigiron.model import (
     ActionKind,
-    Blame,
     CheckResult,
     CheckStatus,
     Evidence,
+    Fault,
     Finding,
     Recovery,
     Severity,
@@ -53,7 +53,7 @@ def recoveries(standing: Iterable[Finding], window: Window) -> Iterator[Recovery
 def _failed(result: CheckResult, window: Window) -> Finding:
     code = result.code or f"check.{_word(result.check)}"
     known = entry(code) if result.code else None
-    who = device_words(window, result.node, result.device, "gpu") if result.device else "the host"
+    who = device_words(window, result.node, result.device) if result.device else "the host"
     name = f"{result.check} ({label(code)})" if result.code else result.check
     verb = "failed" if result.status is CheckStatus.FAIL else "warned"
     otherwise = FAILED if result.status is CheckStatus.FAIL else WARNED
@@ -64,18 +64,15 @@ def _failed(result: CheckResult, window: Window) -> Finding:
         (f"{who}: {name} {verb}: {result.text or 'no reason given'}.", _meaning(code)),
         since=result.time,
         evidence=(_evidence(result),),
-        asks=otherwise if known is None else _at_most(known.severity, result, code),
-        otherwise=otherwise,
+        asks=otherwise if known is None else _weighed(known, result.status),
     )
 
 
-def _at_most(severity: Severity, result: CheckResult, code: str) -> Asks | None:
-    """A mere warning never weighs more than a warning, whatever its code can mean."""
-    if result.status is CheckStatus.FAIL or severity.rank <= Severity.WARNING.rank:
-        return None
-    known = entry(code)
-    blame = known.blame if known is not None else Blame.DEVICE
-    return Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END, blame)
+def _weighed(known: Fault, status: CheckStatus) -> Asks:
+    """What the catalogue asks for: a warning is a warning, and a failure at least one."""
+    if status is CheckStatus.FAIL and known.severity is not Severity.INFO:
+        return Asks(known.severity, known.action, known.when, known.blame)
+    return Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END, known.blame)
 
 
 def _did_not_run(result: CheckResult) -> Finding:

@@ -246,7 +246,7 @@ def _differs(
     (node, device), fact = held
     who = node
     if device:
-        who = f"{node}, {device_words(window, node, device, device.rstrip('0123456789'))}"
+        who = f"{node}, {device_words(window, node, device)}"
     should = " or ".join(str(v) for v in allowed)
     whose = "as declared" if how == "declared" else f"as nearly all of {others} others"
     text = f"{who} has {fact.name} {fact.value}; it should be {should}, {whose}."

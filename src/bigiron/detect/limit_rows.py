@@ -24,6 +24,8 @@ class Limit(NamedTuple):
     unit: str = ""
     node_wide: bool = False
     """Most GPUs of a node at once are one thing about the node: its supply, its fans."""
+    passing: bool = False
+    """Ordinary for a moment: says nothing in a single look."""
 
 
 def above(limit: float, top: float = 1e12) -> Callable[[float], bool]:
@@ -163,6 +165,7 @@ LIMITS = (
         "NVML clock event reasons; Azure health agent warns",
         CHECK,
         hold=True,
+        passing=True,
     ),
     Limit(
         "gpu_temp_margin_celsius",

@@ -31,11 +31,22 @@ READS = (
 @detector(reads=READS, every_s=15.0)
 def limits(window: Window) -> Iterator[Finding]:
     """Pending and failed remaps, uncorrectable errors, sustained slowdown, heat, wear."""
+    told = codes_told(window)
     for limit in LIMITS:
-        yield from _limit(window, limit)
+        if not (limit.passing and window.single_look):
+            yield from (f for f in _limit(window, limit) if _key(f) not in told)
     yield from _retired(window)
     yield from _hot(window)
     yield from _recovery(window)
+
+
+def codes_told(window: Window) -> set[tuple[str, str, str]]:
+    """Node, device and code of what events tell already: a limit is not counted twice."""
+    return {(e.node, e.device, e.code) for e in window.events}
+
+
+def _key(finding: Finding) -> tuple[str, str, str]:
+    return finding.subject.node, finding.subject.device, finding.fault
 
 
 def fresh(window: Window, metric: str) -> Iterator[tuple[Key, Series]]:
@@ -56,8 +67,7 @@ def _limit(window: Window, limit: Limit) -> Iterator[Finding]:
         bad = [limit.bad(value) for value in series.values]
         if limit.hold and not sustained(series, bad, window):
             continue
-        kind = "nvme" if limit.metric.startswith("nvme") else "gpu"
-        who = device_words(window, node, device, kind) if device else "the host"
+        who = device_words(window, node, device) if device else "the host"
         text = limit.says.format(value=series.last)
         yield claim(
             NAME,
@@ -117,7 +127,7 @@ def _retired(window: Window) -> Iterator[Finding]:
             NAME,
             "gpu.retired_pages_limit",
             Subject(node=node, device=device),
-            (f"{device_words(window, node, device, 'gpu')}: {text}.",),
+            (f"{device_words(window, node, device)}: {text}.",),
             since=run_since(series, [True] * len(series.values)),
             evidence=(sampled("gpu_retired_pages_sbe_total", series, text),),
             asks=REPAIR,
@@ -142,7 +152,7 @@ def _hot(window: Window) -> Iterator[Finding]:
             NAME,
             "gpu.temp_high",
             Subject(node=node, device=device),
-            (f"{device_words(window, node, device, 'gpu')}: {text}.",),
+            (f"{device_words(window, node, device)}: {text}.",),
             since=run_since(series, bad),
             evidence=(sampled("gpu_temp_celsius", series, text, unit="celsius"),),
             asks=CHECK,
@@ -161,7 +171,7 @@ def _recovery(window: Window) -> Iterator[Finding]:
             NAME,
             "gpu.recovery_needed",
             Subject(node=node, device=device),
-            (f"{device_words(window, node, device, 'gpu')}: {text}.",),
+            (f"{device_words(window, node, device)}: {text}.",),
             since=run_since(series, _nonzero(series.values)),
             evidence=(sampled("gpu_recovery_action", series, text),),
             asks=RECOVERY[action],

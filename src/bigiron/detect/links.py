@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from bigiron.detect import Key, Series, Window, detector
 from bigiron.detect.claims import Asks, claim, run_since, sampled, sustained
-from bigiron.detect.limits import fresh
+from bigiron.detect.limits import codes_told, fresh
 from bigiron.detect.words import device_words
 from bigiron.model import ActionKind, Blame, Finding, Recovery, Severity, Subject, When
 
@@ -35,7 +35,10 @@ BUSY = 0.3
 )
 def links(window: Window) -> Iterator[Finding | Recovery]:
     """Ports down, NVLinks inactive, PCIe links narrower or slower than their like."""
-    yield from _ports(window)
+    told = codes_told(window)
+    yield from (
+        f for f in _ports(window) if (f.subject.node, f.subject.device, f.fault) not in told
+    )
     yield from _nvlinks(window)
     yield from _width(window)
     yield from _gen(window)
@@ -70,7 +73,7 @@ def _ports(window: Window) -> Iterator[Finding]:
         why = "it was active before" if was else "ports of this name are active elsewhere"
         if alone and not usual and not was:
             why = f"{in_node[node]} other ports of the node are active"
-        text = f"{device_words(window, node, device, 'nic')}: the port is down; {why}."
+        text = f"{device_words(window, node, device)}: the port is down; {why}."
         asks = DOWN if was or usual else Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END)
         yield claim(
             NAME,
@@ -93,7 +96,8 @@ def _nvlinks(window: Window) -> Iterator[Finding]:
             continue
         own = up.get(key)
         others = any(s.last > 0 for k, s in up.items() if k[0] == node and k != key)
-        if not (own is not None and own.last > 0) and not others:
+        some = own is not None and own.last > 0
+        if not (some or others or (window.single_look and _picked_out(window, node))):
             continue
         bad = [value > 0 for value in series.values]
         if not sustained(series, bad, window):
@@ -103,11 +107,18 @@ def _nvlinks(window: Window) -> Iterator[Finding]:
             NAME,
             "gpu.nvlink_inactive",
             Subject(node=node, device=device),
-            (f"{device_words(window, node, device, 'gpu')}: {count}.",),
+            (f"{device_words(window, node, device)}: {count}.",),
             since=run_since(series, bad),
             evidence=(sampled("gpu_nvlink_links_down", series, "links down"),),
             asks=DOWN,
         )
+
+
+def _picked_out(window: Window, node: str) -> bool:
+    """Whether a document shows only some of the node's GPUs: those with inactive links."""
+    listed = [d for n, d in window.series["gpu_nvlink_links_down"] if n == node]
+    numbers = [int(d.removeprefix("gpu")) for d in listed if d.removeprefix("gpu").isdigit()]
+    return bool(numbers) and max(numbers) >= len(numbers)
 
 
 def _mig(window: Window, key: Key) -> bool:
@@ -136,7 +147,7 @@ def _width(window: Window) -> Iterator[Finding]:
                 "gpu.pcie_width",
                 Subject(node=node, device=device),
                 (
-                    f"{device_words(window, node, device, 'gpu')}: {text}.",
+                    f"{device_words(window, node, device)}: {text}.",
                     f"{series.last / usual:.0%} of the host bandwidth of its like is left.",
                 ),
                 since=run_since(series, bad),
@@ -166,7 +177,7 @@ def _gen(window: Window) -> Iterator[Finding | Recovery]:
                 NAME,
                 "gpu.pcie_gen",
                 Subject(node=node, device=device),
-                (f"{device_words(window, node, device, 'gpu')}: {text}, while it works.",),
+                (f"{device_words(window, node, device)}: {text}, while it works.",),
                 since=run_since(series, bad),
                 evidence=(sampled("gpu_pcie_link_gen", series, text, peer=usual),),
                 asks=NARROW,

@@ -194,7 +194,7 @@ def _claim(window: Window, one: Busy, fault: str, metric: str, text: str, peer: 
         NAME,
         fault,
         Subject(node=node, device=device),
-        (f"{device_words(window, node, device, 'gpu')} of {node}: {text}.",),
+        (f"{device_words(window, node, device)} of {node}: {text}.",),
         since=since,
         evidence=(sampled(metric, series, text, peer=peer),),
         confidence=0.7,

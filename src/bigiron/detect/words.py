@@ -37,6 +37,20 @@ KINDS = {
 }
 
 
+PREFIXES = (
+    ("gpu", "gpu"),
+    ("nvswitch", "switch"),
+    ("nvme", "nvme"),
+    ("mlx", "nic"),
+    ("nic", "nic"),
+    ("ib", "nic"),
+    ("eth", "nic"),
+    ("en", "nic"),
+    ("psu", "psu"),
+    ("fan", "fan"),
+)
+
+
 def label(code: str) -> str:
     """``XID 79``, ``SXid 20034``, ``recovery action 2``; other codes as they are."""
     family, _, rest = code.partition(".")
@@ -50,16 +64,25 @@ def label(code: str) -> str:
     return code
 
 
-def device_words(window: Window, node: str, device: str, kind: str) -> str:
+def device_words(window: Window, node: str, device: str, kind: str = "") -> str:
     """``GPU 9b:00 (gpu4)``, as far as its address and name are known."""
-    noun = KINDS.get(kind, "device")
     known = window.fleet.devices.get((node, device))
+    kind = kind or (known.kind if known is not None else "") or kind_of(device)
+    noun = KINDS.get(kind, "device")
     bus = known.bus if known is not None else ""
     if not bus and (fact := window.facts.get((node, device), {}).get("bus")):
         bus = str(fact.value)
     if ":" in device:
         return f"{noun} {short(device)}"
-    return f"{noun} {short(bus)} ({device})" if bus else f"{noun} {device}"
+    if bus:
+        return f"{noun} {short(bus)} ({device})"
+    number = device.removeprefix("gpu")
+    return f"{noun} {number if number.isdigit() else device}"
+
+
+def kind_of(device: str) -> str:
+    """What a device of this name is; "" if its name does not tell."""
+    return next((kind for prefix, kind in PREFIXES if device.startswith(prefix)), "")
 
 
 def short(bus: str) -> str:
