@@ -6,7 +6,7 @@ XID 13, 31 and 43 are application-level unless one GPU shows them under several 
 
 from collections.abc import Iterable
 
-from bigiron.detect import Window
+from bigiron.detect import Key, Window
 from bigiron.detect.incidents import Incident
 from bigiron.model import Event, Job
 
@@ -23,7 +23,9 @@ class Tenants:
     def __init__(self, window: Window) -> None:
         self._window = window
         self._jobs: dict[str, list[Job]] = {}
-        self._by_code: dict[str, list[Event]] | None = None
+        self._here: dict[tuple[str, str], list[Event]] | None = None
+        self._by_code: dict[str, list[Event]] = {}
+        self._places: dict[str, dict[str, set[Key]]] = {}
 
     def follows_device(self, incident: Incident) -> str:
         """A sentence why the device may be at fault; "" if the programs are.
@@ -34,31 +36,38 @@ class Tenants:
         """
         if not incident.device or incident.count < MIN_USERS:
             return ""
-        events = self._of_code(incident.code)
+        self._index()
         if not self._window.jobs:
-            return _by_days(incident, events)
-        here: set[str] = set()
-        elsewhere: set[str] = set()
-        for event in events:
-            user = self._user(event)
-            if user and event.node == incident.node and event.device == incident.device:
-                here.add(user)
-            elif user:
-                elsewhere.add(user)
-        alone = len(here - elsewhere)
+            here = self._here or {}
+            return _by_days(incident, here.get((incident.code, incident.node), ()))
+        place = (incident.node, incident.device)
+        alone = sum(places == {place} for places in self._users(incident.code).values())
         if alone < MIN_USERS:
             return ""
         return f"It follows the device: {alone} users' programs failed so here and nowhere else."
 
-    def _of_code(self, code: str) -> list[Event]:
-        if self._by_code is None:
-            self._by_code = {}
-            for event in self._window.events:
-                self._by_code.setdefault(event.code, []).append(event)
-            for job in self._window.jobs:
-                for node in job.nodes:
-                    self._jobs.setdefault(node, []).append(job)
-        return self._by_code.get(code, [])
+    def _index(self) -> None:
+        """Sort the window's events and jobs once: there may be many incidents to ask about."""
+        if self._here is not None:
+            return
+        self._here = {}
+        for event in self._window.events:
+            self._by_code.setdefault(event.code, []).append(event)
+            self._here.setdefault((event.code, event.node), []).append(event)
+        for job in self._window.jobs:
+            for node in job.nodes:
+                self._jobs.setdefault(node, []).append(job)
+
+    def _users(self, code: str) -> dict[str, set[Key]]:
+        """On which devices each user's jobs failed with this code."""
+        if code not in self._places:
+            places: dict[str, set[Key]] = {}
+            for event in self._by_code.get(code, ()):
+                user = self._user(event)
+                if user:
+                    places.setdefault(user, set()).add((event.node, event.device))
+            self._places[code] = places
+        return self._places[code]
 
     def _user(self, event: Event) -> str:
         """Who ran on the event's node at its time; "" if nobody or several did."""
@@ -75,8 +84,6 @@ class Tenants:
 def _by_days(incident: Incident, events: Iterable[Event]) -> str:
     days = set()
     for event in events:
-        if event.node != incident.node:
-            continue
         if event.device != incident.device:
             return ""
         if event.time is not None:
