@@ -5,10 +5,12 @@ a device must differ from its SKU's busy devices *and* from its own neighbours, 
 amount and by many times the pooled spread. Small cohorts say nothing (fewer than 16).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import log
 from statistics import median
+from typing import NamedTuple
 
 from bigiron.detect import Key, Series, Window, detector
 from bigiron.detect.claims import MIN_SAMPLES, Asks, claim, sampled
@@ -22,8 +24,8 @@ MIN_COHORT = 16
 
 MIN_NEIGHBOURS = 3
 BUSY = 0.5
-SAME_POWER = 0.15
-"""Temperatures are compared at powers this close: heat follows power."""
+BAND = 1.07
+"""Temperatures are compared at about the same power, for heat follows power: ±10 %."""
 
 HOTTER_C = 12.0
 HOTTER_NEAR_C = 8.0
@@ -108,34 +110,71 @@ def _recent(series: Series | None, window: Window, times: float = 1.0) -> Sequen
 
 
 def _hotter(window: Window, cohort: Sequence[Busy]) -> Iterator[Finding]:
-    warm = [b for b in cohort if b.temp_c is not None]
-    if len(warm) < MIN_COHORT:
-        return
-    spread_c = _spread([b.temp_c for b in warm if b.temp_c is not None])
+    """GPUs far above the median of those at about the same power, and above their neighbours."""
+    warm = [b for b in cohort if b.temp_c is not None and b.power_w > 0]
+    bands = _bands(warm)
+    spread_c = _pooled(warm, bands)
+    near = _by_node(warm, lambda b: b.temp_c)
     for one in warm:
-        like = [
-            b.temp_c
-            for b in warm
-            if b is not one
-            and b.temp_c is not None
-            and abs(b.power_w - one.power_w) <= SAME_POWER * one.power_w
-        ]
-        near = [
-            b.temp_c
-            for b in warm
-            if b is not one and b.temp_c is not None and b.key[0] == one.key[0]
-        ]
-        if len(like) < MIN_COHORT - 1 or len(near) < MIN_NEIGHBOURS or one.temp_c is None:
+        like = bands.get(_band(one.power_w))
+        beside = near[one.key[0]]
+        if like is None or len(beside) <= MIN_NEIGHBOURS or one.temp_c is None:
             continue
-        usual_c, near_c = median(like), median(near)
-        hotter_c = one.temp_c - usual_c
-        if hotter_c < max(HOTTER_C, Z * min(spread_c, 4.0)) or one.temp_c - near_c < HOTTER_NEAR_C:
+        hotter_c = one.temp_c - like.usual_c
+        if hotter_c < max(HOTTER_C, Z * spread_c) or one.temp_c - median(beside) < HOTTER_NEAR_C:
             continue
         text = (
-            f"{one.temp_c:.0f} °C, {hotter_c:.0f} °C hotter than {len(like)} others of its kind "
-            f"at the same power"
+            f"{one.temp_c:.0f} °C, {hotter_c:.0f} °C hotter than {like.devices - 1} others of its "
+            f"kind at about the same power"
         )
-        yield _claim(window, one, "gpu.hot", "gpu_temp_celsius", text, usual_c)
+        yield _claim(window, one, "gpu.hot", "gpu_temp_celsius", text, like.usual_c)
+
+
+class Band(NamedTuple):
+    """Devices at about one power: how many, and their median temperature."""
+
+    devices: int
+    usual_c: float
+
+
+def _band(power_w: float) -> int:
+    """Which band of power: each is 7 % wide, so three side by side span about ±10 %."""
+    return round(log(power_w) / log(BAND))
+
+
+def _bands(warm: Sequence[Busy]) -> dict[int, Band]:
+    """The bands with enough devices in them and their two neighbours to say what is usual."""
+    of_band: dict[int, list[float]] = {}
+    for one in warm:
+        if one.temp_c is not None:
+            of_band.setdefault(_band(one.power_w), []).append(one.temp_c)
+    bands: dict[int, Band] = {}
+    for band in of_band:
+        temps = [c for b in (band - 1, band, band + 1) for c in of_band.get(b, ())]
+        if len(temps) >= MIN_COHORT:
+            bands[band] = Band(len(temps), median(temps))
+    return bands
+
+
+def _pooled(warm: Sequence[Busy], bands: dict[int, Band]) -> float:
+    """The robust standard deviation of all against their band's median: 1.4826 times the MAD."""
+    off = [
+        abs(b.temp_c - like.usual_c)
+        for b in warm
+        if b.temp_c is not None and (like := bands.get(_band(b.power_w))) is not None
+    ]
+    return 1.4826 * median(off) if off else 0.0
+
+
+def _by_node(
+    cohort: Sequence[Busy], value: Callable[[Busy], float | None]
+) -> dict[str, list[float]]:
+    by_node: dict[str, list[float]] = {}
+    for one in cohort:
+        number = value(one)
+        if number is not None:
+            by_node.setdefault(one.key[0], []).append(number)
+    return by_node
 
 
 def _slower(window: Window, cohort: Sequence[Busy]) -> Iterator[Finding]:
@@ -143,18 +182,21 @@ def _slower(window: Window, cohort: Sequence[Busy]) -> Iterator[Finding]:
 
     Power-capped GPUs differ in clock by nature; a locked or faulty one is slow all the time.
     """
-    free = [b for b in cohort if b.clock_hz is not None and not _capped(window, b.key)]
-    if len(free) < MIN_NEIGHBOURS:
+    near = _by_node(cohort, lambda b: b.clock_hz)
+    every = [hz for of_node in near.values() for hz in of_node]
+    if not every:
         return
-    usual_hz = median([b.clock_hz for b in cohort if b.clock_hz is not None])
-    for one in free:
-        near = [b.clock_hz for b in cohort if b is not one and b.key[0] == one.key[0]]
-        clocked = [hz for hz in near if hz is not None]
-        top_hz = _top(window, one.key)
-        if len(clocked) < MIN_NEIGHBOURS or top_hz is None:
+    usual_hz = median(every)
+    for one in cohort:
+        beside = near.get(one.key[0], [])
+        if one.clock_hz is None or len(beside) <= MIN_NEIGHBOURS:
             continue
-        near_hz = median(clocked)
-        if top_hz > (1 - SLOWER) * min(near_hz, usual_hz):
+        near_hz = median(beside)
+        limit_hz = (1 - SLOWER) * min(near_hz, usual_hz)
+        if one.clock_hz > limit_hz or _capped(window, one.key):
+            continue
+        top_hz = _top(window, one.key)
+        if top_hz is None or top_hz > limit_hz:
             continue
         text = (
             f"clock at most {top_hz / 1e6:.0f} MHz at work; its neighbours "
@@ -178,12 +220,6 @@ def _top(window: Window, key: Key) -> float | None:
     if len(clocks) < LONG_SAMPLES or not uses or min(uses) < BUSY:
         return None
     return max(clocks)
-
-
-def _spread(values: Sequence[float]) -> float:
-    """The pooled robust standard deviation: 1.4826 times the median absolute deviation."""
-    middle = median(values)
-    return 1.4826 * median([abs(v - middle) for v in values])
 
 
 def _claim(window: Window, one: Busy, fault: str, metric: str, text: str, peer: float) -> Finding:
