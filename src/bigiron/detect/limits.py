@@ -1,7 +1,8 @@
 """Limits that mean something by themselves, whatever peers and past say."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from datetime import timedelta
 
 from bigiron.detect import Key, Series, Window, detector
 from bigiron.detect.claims import claim, run_since, sampled, sustained
@@ -37,12 +38,16 @@ def limits(window: Window) -> Iterator[Finding]:
             yield from (f for f in _limit(window, limit) if _key(f) not in told)
     yield from _retired(window)
     yield from _hot(window)
-    yield from _recovery(window)
+    yield from _recovery(window, {(n, d) for n, d, code in told if code.startswith("recovery.")})
 
 
 def codes_told(window: Window) -> set[tuple[str, str, str]]:
-    """Node, device and code of what events tell already: a limit is not counted twice."""
-    return {(e.node, e.device, e.code) for e in window.events}
+    """Node, device and code of what events of the last day tell: not to be counted twice."""
+    if window.single_look:
+        return {(e.node, e.device, e.code) for e in window.events}
+    oldest = window.now - timedelta(days=1)
+    recent = (e for e in window.events if e.time is not None and e.time >= oldest)
+    return {(e.node, e.device, e.code) for e in recent}
 
 
 def _key(finding: Finding) -> tuple[str, str, str]:
@@ -159,9 +164,8 @@ def _hot(window: Window) -> Iterator[Finding]:
         )
 
 
-def _recovery(window: Window) -> Iterator[Finding]:
+def _recovery(window: Window, told: Set[Key]) -> Iterator[Finding]:
     """The driver's own word on what a GPU needs, unless the kernel log has told it already."""
-    told = {(e.node, e.device) for e in window.events if e.code.startswith("recovery.")}
     for (node, device), series in fresh(window, "gpu_recovery_action"):
         action = int(series.last) if 0 < series.last < 8 else 0
         if not action or (node, device) in told:
