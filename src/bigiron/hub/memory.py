@@ -210,7 +210,7 @@ class Memory:
             return
         if old is not None and old.value == fact.value:
             return  # its time tells since when it has been so
-        of_key[fact.name] = fact if device == fact.device else _renamed(fact, device)
+        of_key[fact.name] = msgspec.structs.replace(fact, device=device)
 
     def _state(self, state: NodeState, at: datetime) -> None:
         self._know(state.node, state.time or at)
@@ -236,7 +236,8 @@ class Memory:
         if was == ident:
             return
         if was is not None and kind != "bus":
-            self._drop_series(node, device)
+            for of_metric in self._series.values():
+                of_metric.pop((node, device), None)
         self._idents[node, device, kind] = ident
         if ident in ("", device):
             return
@@ -276,10 +277,6 @@ class Memory:
                 kept.event = msgspec.structs.replace(kept.event, device=device)
             of_node.by_key.setdefault((device, code), []).extend(moved)
             self._ordered = None
-
-    def _drop_series(self, node: str, device: str) -> None:
-        for of_metric in self._series.values():
-            of_metric.pop((node, device), None)
 
     # --- out
 
@@ -401,7 +398,3 @@ def _merge(old: Node | None, new: Node) -> Node:
         return new
     said = {f: v for f in new.__struct_fields__ if (v := getattr(new, f))}
     return msgspec.structs.replace(old, **said)
-
-
-def _renamed(fact: Fact, device: str) -> Fact:
-    return msgspec.structs.replace(fact, device=device)
