@@ -48,7 +48,7 @@ def dcgm_names(count: int) -> list[str]:
 def dcgm_page(seed: int, node: str = "n001", gpus: int = 8, metrics: int = 60) -> bytes:
     """A page of dcgm-exporter on Kubernetes."""
     rng = random.Random(seed)
-    lines = []
+    lines: list[str] = []
     for name in dcgm_names(metrics):
         lines += (f"# HELP {name} A field of DCGM.", f"# TYPE {name} gauge")
         for gpu in range(gpus):
@@ -70,7 +70,7 @@ def hash_of(node: str) -> int:
 def node_page(seed: int) -> bytes:
     """A page of node_exporter on a large host: about 1,450 series, a quarter of them catalogued."""
     rng = random.Random(seed)
-    lines = []
+    lines: list[str] = []
     for name, (labels, count) in NODE_NAMES:
         lines += (f"# HELP {name} Of the host.", f"# TYPE {name} counter")
         lines += (f"{name}{{{labels.format(i)}}} {rng.randrange(10**9)}" for i in range(count))

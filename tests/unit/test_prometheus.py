@@ -2,6 +2,8 @@
 
 import base64
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -296,6 +298,32 @@ def test_an_address_that_gets_a_nodes_name_later() -> None:
         ("kernel", "6.8"),
         ("hostname", "n1"),
     }
+
+
+def test_a_gpu_known_by_its_uuid_moves_with_its_index() -> None:
+    now = time.time()
+    uuid = {"uuid": "u1", "instance": "n1:9835", "job": "gpu"}
+    temps, indexes = [(now - 20, "50")], [(now - 20, "3")]
+    database = Database(
+        ({**uuid, "__name__": "nvidia_smi_temperature_gpu"}, temps),
+        ({**uuid, "__name__": "nvidia_smi_index"}, indexes),
+    )
+    with serving(database) as server, closing(PrometheusSource(server.url)) as source:
+        batch, cursor = source.poll("")
+        assert told(batch) == [("n1", "gpu3", "gpu_temp_celsius", 50.0)]
+        temps.append((now - 1, "51"))
+        indexes.append((now - 1, "4"))
+        batch, _ = source.poll(cursor)
+    assert told(batch) == [("n1", "gpu4", "gpu_temp_celsius", 51.0)]
+
+
+def test_nothing_of_the_server_part_is_imported_until_it_is_used() -> None:
+    code = (
+        "import sys, bigiron.ingest.prometheus, bigiron.ingest.scrape, bigiron.ingest.openmetrics\n"
+        "assert not {'numpy', 'httpx2'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_warnings_and_partial_answers_are_noted() -> None:

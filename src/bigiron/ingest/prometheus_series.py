@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 import msgspec
 
@@ -18,9 +19,11 @@ from bigiron.ingest.prometheus_api import Matrix
 from bigiron.model import Note, Sample
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NAME = b'"__name__":"'
 _LABELS = msgspec.json.Decoder(dict[str, str])
-_KEPT = 500_000
-"""More series than any fleet has at once; beyond it what is known is learned anew."""
+_KEPT = 10_000
+"""Pods come and go and their names are labels: with this many series beyond twice those that
+live, what is known is learned anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class SeriesReader:
         self.newest = float("-inf")
         self._known: dict[bytes, _Meaning | None] = {}
         self._unplaced: set[bytes] = set()
+        self._indexes: dict[bytes, str] = {}
         self._jobs: set[str] = set()
         self._last: dict[bytes, float] = {}
         self._floor = float("-inf")
@@ -57,6 +61,7 @@ class SeriesReader:
     def read(self, answers: Sequence[Matrix], source: str) -> tuple[list[Sample], list[Note]]:
         """New samples in the order of time within each series, and what was not used."""
         rows = [(bytes(one.metric), one.values) for one in answers]
+        self._see_moves(rows)
         self._learn([raw for raw, _ in rows], rows)
         taken: dict[Series, list[tuple[_Meaning, Sequence[tuple[float, str]]]]] = {}
         unplaced = 0
@@ -95,6 +100,16 @@ class SeriesReader:
         self.newest = max(self.newest, values[-1][0])
         return [value for value in values if value[0] > last]
 
+    def _see_moves(self, rows: Sequence[tuple[bytes, list[tuple[float, str]]]]) -> None:
+        """GPUs that are known by their UUID may get another index at a reboot."""
+        if self._indexes and any(
+            values and values[-1][1] != self._indexes.get(raw, values[-1][1])
+            for raw, values in rows
+        ):
+            self._known, self._indexes = {}, {}
+            self.names.gpus.clear()
+            self.inventory = Inventory()
+
     def _learn(
         self, raws: list[bytes], rows: Sequence[tuple[bytes, list[tuple[float, str]]]]
     ) -> None:
@@ -102,30 +117,45 @@ class SeriesReader:
         new = [row for row in rows if row[0] not in self._known]
         if not new:
             return
-        before = dict(self.names.hosts), dict(self.names.gpus)
-        labelled = [(raw, _LABELS.decode(raw), values) for raw, values in new]
-        for _, labels, values in labelled:
-            value = float(values[-1][1]) if values else 0.0
-            self.names.learn(labels.get("__name__", ""), labels, value)
-        if before != (self.names.hosts, self.names.gpus) or len(self._known) > _KEPT:
+        blocks: dict[bytes, dict[str, str]] = {}
+        named = [(raw, *_split(raw, blocks)) for raw, _ in new]
+        if self._learn_names(named, new, blocks) or len(self._known) > 2 * len(raws) + _KEPT:
             # An address got a node's name: whatever was known by the address is known anew.
             self._known, self._unplaced = {}, set()
             self.inventory = Inventory()
-            labelled = [(raw, _LABELS.decode(raw), []) for raw in raws]
-        for raw, labels, _ in labelled:
-            if not _is_scrape(labels):
+            named = [(raw, *_split(raw, blocks)) for raw in raws]
+        places = {
+            block: Place(labels, self.names, node_of(labels, self.names))
+            for block, labels in blocks.items()
+        }
+        for raw, name, block in named:
+            if not _is_scrape(name):
                 self.changed = True
-                self._known[raw] = self._settle(labels)
-                if self._known[raw] is None and labels.get("__name__") not in INFO_NAMES:
+                self._known[raw] = self._settle(name, places[block])
+                if self._known[raw] is None and name not in INFO_NAMES:
                     self._unplaced.add(raw)
-        for raw, labels, _ in labelled:
+        for raw, name, block in named:
             # Of the server's other targets nothing is kept; a job may yet turn out to be ours.
-            if _is_scrape(labels) and labels.get("job", "") in self._jobs:
-                self._known[raw] = self._settle(labels)
+            if _is_scrape(name) and blocks[block].get("job", "") in self._jobs:
+                self._known[raw] = self._settle(name, places[block])
 
-    def _settle(self, labels: Mapping[str, str]) -> _Meaning | None:
-        name = labels.get("__name__", "")
-        place = Place(labels, self.names, node_of(labels, self.names))
+    def _learn_names(
+        self,
+        named: Sequence[tuple[bytes, str, bytes]],
+        rows: Sequence[tuple[bytes, list[tuple[float, str]]]],
+        blocks: Mapping[bytes, dict[str, str]],
+    ) -> bool:
+        """What new series tell of others; whether that changes what was known."""
+        before = dict(self.names.hosts), dict(self.names.gpus)
+        for (raw, name, block), (_, values) in zip(named, rows, strict=True):
+            if name == "nvidia_smi_index" and values:
+                self.names.learn(name, blocks[block], float(values[-1][1]))
+                self._indexes[raw] = values[-1][1]
+        for labels in blocks.values():
+            self.names.learn("", labels, 0.0)
+        return before != (self.names.hosts, self.names.gpus)
+
+    def _settle(self, name: str, place: Place) -> _Meaning | None:
         meaning = rule(name)
         if meaning is None:
             if name in INFO_NAMES:
@@ -134,16 +164,34 @@ class SeriesReader:
         found = place.device(meaning)
         if found is None or not place.node:
             return None
-        self._jobs.add(labels.get("job", ""))
-        if meaning.family.startswith(("gpu", "amd")):
+        self._jobs.add(place.labels.get("job", ""))
+        if not place.seen and meaning.family.startswith(("gpu", "amd")):
+            place.seen = True
             self.inventory.see_gpu(place)
         device, behind, metric = found
         series = (metric or meaning.metric, place.node, device)
         return _Meaning(series, meaning, meaning.rank + behind)
 
 
-def _is_scrape(labels: Mapping[str, str]) -> bool:
-    name = labels.get("__name__", "")
+def _split(raw: bytes, blocks: dict[bytes, dict[str, str]]) -> tuple[str, bytes]:
+    """A series' name, and its other labels as they stand in the answer: a key of ``blocks``.
+
+    The same labels stand behind each metric of a device and are read once.
+    """
+    start = raw.find(_NAME)
+    end = raw.find(b'"', start + len(_NAME))
+    if start < 0 or b"\\" in raw[start:end]:
+        labels = _LABELS.decode(raw)
+        name, block = labels.pop("__name__", ""), raw
+        blocks[block] = labels
+        return name, block
+    block = raw[:start] + raw[end + 1 :]
+    if block not in blocks:
+        blocks[block] = _LABELS.decode(raw)
+    return raw[start + len(_NAME) : end].decode("utf-8", "replace"), block
+
+
+def _is_scrape(name: str) -> bool:
     return name == "up" or name.startswith("scrape_")
 
 
@@ -156,7 +204,9 @@ def _add(
     metric, node, device = series
     best: dict[float, float] = {}
     blank = 0
-    for meaning, values in sorted(given, key=lambda one: -one[0].rank):
+    if len(given) > 1:
+        given.sort(key=lambda one: -one[0].rank)
+    for meaning, values in given:
         convert, may_be_blank = meaning.rule.source.convert, meaning.rule.blanks
         for time, text in values:
             raw = float(text)
@@ -165,8 +215,11 @@ def _add(
                 blank += 1
             elif metric != "gpu_health" or value < best.get(time, math.inf):
                 best[time] = value
-    samples += [
-        Sample(node, device, metric, best[time], _EPOCH + timedelta(seconds=time))
-        for time in sorted(best)
-    ]
+    times = best if len(given) == 1 else sorted(best)
+    samples += [Sample(node, device, metric, best[time], _at(time)) for time in times]
     return blank
+
+
+@lru_cache(maxsize=65_536)
+def _at(time: float) -> datetime:
+    return _EPOCH + timedelta(seconds=time)
