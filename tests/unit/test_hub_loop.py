@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from bigiron.errors import BigironError, NoData, Permanent, Temporary
-from bigiron.hub.clock import AHEAD, believable
 from bigiron.hub.lock import Lock
 from bigiron.hub.loop import Hub
 from bigiron.hub.meters import percentile
+from bigiron.hub.plausible import AHEAD, plausible
 from bigiron.hub.poller import Arrival, Poller
 from bigiron.hub.runner import Pace, run
 from bigiron.model import Batch, Change, Event, FindingChange, Note, Sample
@@ -143,14 +143,30 @@ def test_samples_of_the_future_are_left_out_and_events_redated_and_both_counted(
         samples=(Sample("n1", "gpu0", "m", 1.0, far), Sample("n1", "gpu0", "m", 2.0, T0 + SECOND)),
         events=(off_the_bus(1, at=far), off_the_bus(2, at=T0)),
     )
-    believed = believable(batch, T0)
+    believed = plausible(batch, T0)
     assert believed.time == T0
     assert [s.value for s in believed.samples] == [2.0]
     assert [e.time for e in believed.events] == [T0, T0]
     assert believed.events[0].attrs["given_time"] == far.isoformat()
     assert [n.count for n in believed.notes] == [1, 1]
     fine = Batch(T0, "scrape", samples=(Sample("n1", "", "m", 1.0),))
-    assert believable(fine, T0) is fine
+    assert plausible(fine, T0) is fine
+
+
+def test_what_names_no_node_is_left_out_and_counted() -> None:
+    batch = Batch(
+        T0,
+        "scrape",
+        samples=(Sample("", "mlx5_0", "m", 1.0), Sample("n1", "mlx5_0", "m", 2.0)),
+        events=(off_the_bus(1, node=""), off_the_bus(2)),
+    )
+    left = plausible(batch, T0)
+    assert [s.node for s in left.samples] == ["n1"]
+    assert [e.node for e in left.events] == ["n1"]
+    assert [(n.what, n.count) for n in left.notes] == [
+        ("samples that name no node, left out", 1),
+        ("events that name no node, left out", 1),
+    ]
 
 
 def test_an_event_redated_twice_is_still_one_event(ledger: Ledger, tmp_path: Path) -> None:

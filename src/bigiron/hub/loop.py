@@ -13,9 +13,9 @@ from time import monotonic
 import msgspec
 
 from bigiron.errors import Temporary
-from bigiron.hub.clock import believable
 from bigiron.hub.memory import Limits
 from bigiron.hub.meters import Meters
+from bigiron.hub.plausible import plausible
 from bigiron.hub.poller import Arrival, Pulse
 from bigiron.hub.restore import STANDING, folds, remainder, restore
 from bigiron.hub.turn import Outcome, Settings, turn
@@ -124,7 +124,7 @@ class Hub:
         """Remember what has arrived, each batch without what the ledger holds already."""
         while self._arrived:
             arrival = self._arrived[0]
-            batch, repeated = self.ledger.unseen(believable(arrival.batch, now))
+            batch, repeated = self.ledger.unseen(plausible(arrival.batch, now))
             self._arrived.popleft()
             self.meters.events_repeated += repeated
             self._memory.take(batch)

@@ -1,4 +1,4 @@
-"""Times that cannot be: what a source claims of the future is not believed, and said."""
+"""What a source says that cannot be used: of the future, or of no node. It is counted and said."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -12,11 +12,14 @@ AHEAD = timedelta(seconds=120)
 """A source's clock may run ahead of the hub's by this much."""
 
 
-def believable(batch: Batch, now: datetime) -> Batch:
-    """The batch without samples of the future; such events are dated ``now`` and keep their claim.
+def plausible(batch: Batch, now: datetime) -> Batch:
+    """The batch without samples of the future and without what names no node.
 
-    A sample of the future would hide every later true one; an event is too precious to drop.
+    A sample of the future would hide every later true one. An event is too precious to drop: one
+    of the future is dated ``now`` and keeps its claim. What names no node would be taken for one
+    node's, whoever's it is.
     """
+    batch = _of_nodes(batch)
     limit = now + AHEAD
     samples, ahead = _samples(batch.samples, limit)
     events, redated = _events(batch.events, now, limit)
@@ -29,6 +32,34 @@ def believable(batch: Batch, now: datetime) -> Batch:
         return batch
     return msgspec.structs.replace(
         batch, time=min(batch.time, now), samples=samples, events=events, notes=tuple(notes)
+    )
+
+
+def _of_nodes(batch: Batch) -> Batch:
+    samples = batch.samples
+    if any(not sample.node for sample in samples):
+        samples = tuple(sample for sample in samples if sample.node)
+    events = tuple(event for event in batch.events if event.node)
+    facts = tuple(fact for fact in batch.facts if fact.node)
+    devices = tuple(device for device in batch.devices if device.node)
+    notes = [
+        Note(batch.source, f"{what} that name no node, left out", count)
+        for what, count in (
+            ("samples", len(batch.samples) - len(samples)),
+            ("events", len(batch.events) - len(events)),
+            ("facts", len(batch.facts) - len(facts)),
+        )
+        if count
+    ]
+    if not notes and len(devices) == len(batch.devices):
+        return batch
+    return msgspec.structs.replace(
+        batch,
+        samples=samples,
+        events=events,
+        facts=facts,
+        devices=devices,
+        notes=(*batch.notes, *notes),
     )
 
 
