@@ -6,11 +6,13 @@ the address without user, password or token.
 
 import re
 import ssl
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
@@ -23,6 +25,17 @@ _REDIRECTS = 3
 _SAID = 300
 _LATER = frozenset((408, 425, 429, 500, 502, 503, 504))
 _CREDENTIALS = re.compile(r"//[^/@\s]*@")
+
+
+_READING = threading.Lock()
+
+
+@cache
+def _trusted(ca_file: str) -> ssl.SSLContext:
+    """The certificates to trust, read once for every client: each reading takes a megabyte."""
+    import httpx2
+
+    return ssl.create_default_context(cafile=ca_file) if ca_file else httpx2.create_ssl_context()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +137,10 @@ class HttpClient:
             self._client = httpx2.Client(auth=auth, headers=headers, verify=self._verify())
         return self._client
 
-    def _verify(self) -> ssl.SSLContext | bool:
-        if not self._access.ca_file:
-            return True
+    def _verify(self) -> ssl.SSLContext:
         try:
-            return ssl.create_default_context(cafile=self._access.ca_file)
+            with _READING:
+                return _trusted(self._access.ca_file)
         except (OSError, ssl.SSLError) as error:
             raise Permanent(
                 f"{self._access.ca_file}: no certificates to be read: {error}"
