@@ -561,7 +561,7 @@ def test_exporters_are_scraped_and_one_that_fails_is_down() -> None:
             Target(f"{server.url}/metrics", job="dcgm"),
             Target(f"{server.url}/other", node="n2", job="node"),
             Target(f"{server.url}/html", node="n3", job="node"),
-            Target("http://u:hunter2@127.0.0.1:9/metrics", node="n4", job="dcgm"),
+            Target("http://u:hunter2@127.0.0.1:9/metrics", node="n4"),
         ]
         with closing(ScrapeSource(targets, timeout_s=2.0)) as source:
             batch, cursor = source.poll("")
@@ -574,7 +574,7 @@ def test_exporters_are_scraped_and_one_that_fails_is_down() -> None:
         ("n2", "", "node_load1"): 3.0,
         ("n2", "node", "node_scrape_up"): 1.0,
         ("n3", "node", "node_scrape_up"): 0.0,
-        ("n4", "dcgm", "node_scrape_up"): 0.0,
+        ("n4", "9", "node_scrape_up"): 0.0,
     }
     assert {m for _, _, m, _ in told(batch)} >= {"node_scrape_duration_seconds"}
     assert any("not an exporter's page" in one.what for one in batch.notes)

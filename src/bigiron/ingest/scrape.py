@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from urllib.parse import urlsplit
 
 from bigiron.errors import Permanent, Temporary
 from bigiron.ingest.http_client import Access, HttpClient, mask
@@ -19,7 +20,9 @@ _PAGE_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An exporter's page. ``node``: whose it is, if given whatever its labels say."""
+    """An exporter's page. ``node``: whose it is, if given whatever its labels say. ``job``: what
+    the exporter is called beside others of its node; its port if not given.
+    """
 
     url: str
     node: str = ""
@@ -98,10 +101,11 @@ class ScrapeSource:
         if scrape.page is not None and scrape.page.series:
             self._nodes[target.url] = target.node or scrape.page.series[0][1]
         node = target.node or self._nodes.get(target.url) or _host(target.url)
+        job = target.job or _port(target.url)
         up = float(scrape.page is not None)
         return [
-            Sample(node, target.job, "node_scrape_up", up, scrape.time),
-            Sample(node, target.job, "node_scrape_duration_seconds", scrape.took_s, scrape.time),
+            Sample(node, job, "node_scrape_up", up, scrape.time),
+            Sample(node, job, "node_scrape_duration_seconds", scrape.took_s, scrape.time),
         ]
 
 
@@ -120,3 +124,8 @@ def _scrape(target: Target, client: HttpClient, parser: PageParser) -> _Scrape:
 
 def _host(url: str) -> str:
     return host_of(url.partition("://")[2].partition("/")[0].rpartition("@")[2])
+
+
+def _port(url: str) -> str:
+    parts = urlsplit(url)
+    return str(parts.port or (443 if parts.scheme == "https" else 80))

@@ -29,6 +29,7 @@ __all__ = [
     "is_blank",
     "rank",
     "show",
+    "source",
 ]
 
 SIGNALS: Mapping[str, Signal] = MappingProxyType({signal.name: signal for signal in GPU + NODE})
