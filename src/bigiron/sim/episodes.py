@@ -52,8 +52,8 @@ def each(episode: Episode, state: State, since_s: float) -> Iterator[str]:
         state.slow[n, g] = max(state.slow[n, g], 0.22)
     elif episode.kind == "ib_link_down" and since_s < 60:
         state.counters["ib_downed"][n, g] += 1
-        yield f"mlx5_core {nic_bus(g)}: mlx5_{g}: Port: 1 Link DOWN"
-        yield f"mlx5_core {nic_bus(g)}: mlx5_{g}: Port: 1 Link ACTIVE"
+        yield f"mlx5_core {nic_bus(g)} ib{g}: Link down"
+        yield f"mlx5_core {nic_bus(g)} ib{g}: Link up"
 
 
 def _off_bus(e: Episode, inventory: Inventory, state: State) -> Lines:
@@ -135,8 +135,8 @@ def _application(e: Episode, inventory: Inventory, state: State) -> Lines:
 def _one_flap(e: Episode, inventory: Inventory, state: State) -> Lines:
     del inventory
     state.counters["ib_downed"][e.node, e.gpu] += 1
-    port = f"mlx5_core {nic_bus(e.gpu)}: mlx5_{e.gpu}: Port: 1"
-    return [f"{port} Link DOWN", f"{port} Link ACTIVE"]
+    port = f"mlx5_core {nic_bus(e.gpu)} ib{e.gpu}"
+    return [f"{port}: Link down", f"{port}: Link up"]
 
 
 def _drift(e: Episode, inventory: Inventory, state: State) -> Lines:
