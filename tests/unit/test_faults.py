@@ -85,6 +85,24 @@ def test_no_code_stands_twice() -> None:
     assert [code for code, times in seen.items() if times > 1] == []
 
 
+def test_an_entry_read_when_asked_for_is_the_one_that_stands_in_the_file() -> None:
+    read: list[Fault] = []
+    for file in sorted(resources.files("bigiron.faults").iterdir(), key=lambda f: f.name):
+        if file.name.endswith(".toml"):
+            read += parse(file.read_text("utf-8"), file.name, shipped().sources)[0]
+    assert list(shipped()) == read
+    assert list(shipped().patterned()) == [fault for fault in read if fault.patterns]
+
+
+def test_a_sites_entry_with_patterns_is_among_those_tried(
+    catalogue: Catalogue, tmp_path: Path
+) -> None:
+    file = tmp_path / "site.toml"
+    file.write_text(SITE)
+    codes = [fault.code for fault in catalogue.with_overrides([file]).patterned()]
+    assert codes == [*(fault.code for fault in catalogue.patterned()), "site.door_open"]
+
+
 def wrong(fault: Fault, catalogue: Catalogue) -> str:
     """What an entry lacks; "" if nothing."""
     checks = {

@@ -19,11 +19,12 @@ Codes are lower case words joined by dots, from the general to the particular:
 
 import re
 import tomllib
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -31,6 +32,12 @@ from bigiron.errors import ConfigError
 from bigiron.model import ActionKind, Blame, Fault, Severity
 
 CLEARS = ("reboot", "reset", "quiet", "person")
+
+FOUND_LIMIT = 10_000
+"""Codes whose entry is remembered; there is no end of codes that no catalogue knows."""
+
+_ENTRY = re.compile(r"^\[\[fault\]\]", re.MULTILINE)
+_CODE = re.compile(r'^code = "([^"]+)"$', re.MULTILINE)
 
 
 class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,11 +48,59 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     where: str
 
 
-class Catalogue:
-    """The known faults by code."""
+class Shelf(Mapping[str, Fault]):
+    """The entries of some TOML texts by code, each read when it is first asked for.
 
-    def __init__(self, faults: Iterable[Fault], sources: Mapping[str, Source]) -> None:
-        self._faults = {fault.code: fault for fault in faults}
+    A look at one log needs a handful of more than a thousand entries, and a person waits for it.
+    An entry's text begins at its ``[[fault]]`` line and holds a line ``code = "..."``.
+    """
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.sources: dict[str, Source] = {}
+        self._texts: dict[str, tuple[str, str]] = {}
+        self._read: dict[str, Fault] = {}
+        for file, text in texts.items():
+            head, *entries = _ENTRY.split(text)
+            if "[source." in head:
+                self.sources.update(parse(head, file, self.sources)[1])
+            for entry in entries:
+                found = _CODE.search(entry)
+                if found is None:
+                    raise ConfigError(file, "fault", f"an entry without a code: {entry[:80]!r}")
+                self._texts[found[1]] = (entry, file)
+
+    def __getitem__(self, code: str) -> Fault:
+        fault = self._read.get(code)
+        if fault is None:
+            entry, file = self._texts[code]
+            (fault,), _ = parse(f"[[fault]]{entry}", file, self.sources)
+            self._read[code] = fault
+        return fault
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __contains__(self, code: object) -> bool:
+        return code in self._texts
+
+    def patterned(self, code: str) -> bool:
+        """Whether an entry has patterns, without reading it."""
+        return "\npatterns" in self._texts[code][0]
+
+
+class Catalogue:
+    """The known faults by code: those given and, beneath them, those of a shelf."""
+
+    def __init__(
+        self, faults: Iterable[Fault], sources: Mapping[str, Source], shelf: Shelf | None = None
+    ) -> None:
+        self._own = {fault.code: fault for fault in faults}
+        self._shelf = Shelf({}) if shelf is None else shelf
+        self._faults: Mapping[str, Fault] = ChainMap(self._own, cast(Any, self._shelf))
+        self._found: dict[str, Fault] = {}
         self.sources = dict(sources)
 
     def __iter__(self) -> Iterator[Fault]:
@@ -57,6 +112,13 @@ class Catalogue:
     def __contains__(self, code: str) -> bool:
         return code in self._faults
 
+    def patterned(self) -> Iterator[Fault]:
+        """The entries with patterns, in the catalogue's order."""
+        for code in self._faults:
+            own = self._own.get(code)
+            if own.patterns if own is not None else self._shelf.patterned(code):
+                yield self._faults[code]
+
     def get(self, code: str) -> Fault | None:
         """The entry of exactly this code."""
         return self._faults.get(code)
@@ -66,6 +128,14 @@ class Catalogue:
 
         A code of no known family gets an entry that says so, as a warning of unknown blame.
         """
+        found = self._found.get(code)
+        if found is None:
+            found = self._nearest(code)
+            if len(self._found) < FOUND_LIMIT:
+                self._found[code] = found
+        return found
+
+    def _nearest(self, code: str) -> Fault:
         parts = code.split(".")
         for end in range(len(parts), 0, -1):
             fault = self._faults.get(".".join(parts[:end]))
@@ -75,19 +145,20 @@ class Catalogue:
 
     def with_overrides(self, files: Iterable[Path]) -> "Catalogue":
         """This catalogue with the entries of a site's own files added or replaced."""
-        faults = dict(self._faults)
+        own = dict(self._own)
+        known: Mapping[str, Fault] = ChainMap(own, cast(Any, self._shelf))
         sources = dict(self.sources)
         for file in files:
             try:
                 text = file.read_text("utf-8")
             except OSError as error:
                 raise ConfigError(str(file), "", f"cannot be read: {error.strerror}") from error
-            more, more_sources = parse(text, str(file), sources, faults)
+            more, more_sources = parse(text, str(file), sources, known)
             for fault in more:
                 _check_patterns(fault, str(file))
-            faults.update({fault.code: fault for fault in more})
+            own.update({fault.code: fault for fault in more})
             sources.update(more_sources)
-        return Catalogue(faults.values(), sources)
+        return Catalogue(own.values(), sources, self._shelf)
 
 
 def _uncatalogued(code: str) -> Fault:
@@ -190,12 +261,7 @@ def use(files: Iterable[Path]) -> Catalogue:
 
 @cache
 def shipped() -> Catalogue:
-    """The catalogue that ships with bigiron, read once."""
-    faults: list[Fault] = []
-    sources: dict[str, Source] = {}
-    for file in sorted(resources.files(__name__).iterdir(), key=lambda f: f.name):
-        if file.name.endswith(".toml"):
-            more, more_sources = parse(file.read_text("utf-8"), file.name, sources)
-            faults += more
-            sources.update(more_sources)
-    return Catalogue(faults, sources)
+    """The catalogue that ships with bigiron; its entries are read when they are asked for."""
+    files = sorted(resources.files(__name__).iterdir(), key=lambda f: f.name)
+    shelf = Shelf({f.name: f.read_text("utf-8") for f in files if f.name.endswith(".toml")})
+    return Catalogue((), shelf.sources, shelf)

@@ -8,7 +8,7 @@ the catalogue's order; the first pattern that matches wins.
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from bigiron.errors import ConfigError
@@ -44,7 +44,7 @@ class _Rule(NamedTuple):
 
     code: str
     about: str
-    pattern: re.Pattern[str]
+    pattern: str
     needs: tuple[str, ...]
     gate: Gate
 
@@ -56,13 +56,14 @@ class FaultPatterns:
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
-        self._rules = [rule for fault in catalogue for rule in _rules(fault)]
+        self._rules = [rule for fault in catalogue.patterned() for rule in _rules(fault)]
         self._by_gate: dict[str, list[int]] = {}
         for index, rule in enumerate(self._rules):
             for gate in rule.gate.any_of:
                 self._by_gate.setdefault(gate, []).append(index)
         self._shapes = [(_NUMBER.sub("0", gate), rules) for gate, rules in self._by_gate.items()]
         self._behind = lru_cache(maxsize=4096)(self._find_behind)
+        self._compiled = cache(re.compile)  # a log meets few of the patterns: each on first use
 
     @property
     def gates(self) -> tuple[Gate, ...]:
@@ -77,7 +78,7 @@ class FaultPatterns:
             return None
         for index in self._order(rules, message):
             rule = self._rules[index]
-            found = rule.pattern.search(message)
+            found = self._compiled(rule.pattern).search(message)
             if found is not None:
                 return _match(rule, found)
         return None
@@ -111,7 +112,7 @@ def _rules(fault: Fault) -> Iterator[_Rule]:
         if not needs or any(sign in need for need in needs for sign in "\n\r\0"):
             raise ConfigError("faults", f"{fault.code}.needs", "literals that every match contains")
         gate = own if own and worth(own.any_of) > worth(needs) else Gate(needs)
-        yield _Rule(fault.code, fault.device, re.compile(text), needs, gate)
+        yield _Rule(fault.code, fault.device, text, needs, gate)
 
 
 def _match(rule: _Rule, found: re.Match[str]) -> Match:

@@ -148,7 +148,7 @@ def literals(gates: Iterable[Gate]) -> list[bytes]:
     every = {text.encode() for gate in gates for text in gate.any_of}
     kept: list[bytes] = []
     for text in sorted(every, key=lambda text: (len(text), text)):
-        if not any(short in text for short in kept):
+        if not any(map(text.__contains__, kept)):
             kept.append(text)
     return kept
 

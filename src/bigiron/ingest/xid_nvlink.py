@@ -8,7 +8,6 @@ status, the second of the hexadecimal words; most units set one bit for each err
 import re
 
 from bigiron.faults import Catalogue
-from bigiron.model import Fault
 
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 
@@ -17,11 +16,7 @@ class NvlinkCodes:
     """The NVLink 5 codes of one catalogue, by Xid and unit."""
 
     def __init__(self, catalogue: Catalogue) -> None:
-        self._faults: dict[str, Fault] = {
-            fault.code: fault
-            for fault in catalogue
-            if fault.code.startswith("xid.") and fault.code.count(".") >= 2
-        }
+        self._catalogue = catalogue
 
     def code(self, number: int, unit: str, intr_info: int, status: int) -> str:
         """The most particular code in the catalogue; ``xid.N.unit`` if it has none.
@@ -33,16 +28,16 @@ class NvlinkCodes:
         for name in _names(unit):
             base = f"xid.{number}.{name}"
             exact = f"{base}.{status:#x}"
-            if exact in self._faults:
+            if exact in self._catalogue:
                 return exact
             bits = [f"{base}.{1 << bit:#x}" for bit in range(64) if status >> bit & 1]
-            known = [self._faults[code] for code in bits if code in self._faults]
+            known = [fault for code in bits if (fault := self._catalogue.get(code)) is not None]
             if known:
                 return max(known, key=lambda fault: fault.severity.rank).code
             reason = f"{base}.r{intr_info >> 20 & 0x3F}"
-            if reason in self._faults:
+            if reason in self._catalogue:
                 return reason
-            if base in self._faults:
+            if base in self._catalogue:
                 return base
         return f"xid.{number}.{slug}"
 
