@@ -168,9 +168,8 @@ class Re2Prefilter:
             for gate in gates
             if gate.before or gate.after
         ]
-        self._pattern = re2.compile(
-            b"|".join([*map(re.escape, literals(single)), *paired]), options
-        )
+        alone = sorted({text.encode() for gate in single for text in gate.any_of})
+        self._pattern = re2.compile(b"|".join([*map(re.escape, alone), *paired]), options)
 
     def positions(self, block: bytes) -> Iterator[int]:
         """Every match, in order."""
