@@ -61,7 +61,7 @@ def _failed(result: CheckResult, window: Window) -> Finding:
         NAME,
         code,
         Subject(node=result.node, device=result.device),
-        (f"{who}: {name} {verb}: {result.text or 'no reason given'}.", _meaning(code)),
+        (f"{who}: {name} {verb}: {result.text or 'no reason given'}.", _meaning(result.code)),
         since=result.time,
         evidence=(_evidence(result),),
         asks=otherwise if known is None else _weighed(known, result.status),
@@ -92,7 +92,7 @@ def _evidence(result: CheckResult) -> Evidence:
 
 
 def _meaning(code: str) -> str:
-    known = entry(code)
+    known = entry(code) if code else None
     return known.meaning if known is not None else ""
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from bigiron.errors import ParseError
 from bigiron.ingest import Document, Head, Reader, json_text, reader
 from bigiron.ingest.json_text import at
+from bigiron.ingest.mlxlink_module import module_checks
 from bigiron.model import Event, Fact, Observation, Sample
 
 _TEXT = re.compile(r"^([A-Z][\w ./()\[\]&-]+?)\s*:\s*(.*?)\s*$")
@@ -80,9 +81,10 @@ class Mlxlink:
             if ber is not None:
                 fact = name.casefold().replace(" ", "_")
                 yield Fact(document.node, fact, ber, device, document.now)
+        module = f"{device} module".strip()
+        yield from module_checks(fields, document.node, module, document.now, document.name)
         heat = json_text.number(fields.get("Temperature [C]"))
         if heat is not None:
-            module = f"{device} module".strip()
             yield Sample(document.node, module, "node_hwmon_temp_celsius", heat, document.now)
         yield from _trouble(document, device, fields)
 
