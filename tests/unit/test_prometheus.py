@@ -300,6 +300,17 @@ def test_an_address_that_gets_a_nodes_name_later() -> None:
     }
 
 
+def test_names_that_come_a_moment_after_the_first_poll_are_not_waited_for() -> None:
+    now = time.time()
+    database = Database()
+    with serving(database) as server, closing(PrometheusSource(server.url)) as source:
+        batch, cursor = source.poll("")
+        assert told(batch) == []
+        database.series.append((GPU, [(now - 1, "61")]))
+        batch, _ = source.poll(cursor)
+    assert [row[-1] for row in told(batch)] == [61.0]
+
+
 def test_a_gpu_known_by_its_uuid_moves_with_its_index() -> None:
     now = time.time()
     uuid = {"uuid": "u1", "instance": "n1:9835", "job": "gpu"}

@@ -58,6 +58,7 @@ class PrometheusSource:
         self._cursor: str | None = None
         self._names: tuple[str, ...] = ()
         self._names_at = -math.inf
+        self._names_wait_s = 0.0
         self._skew_s = 0.0
 
     def poll(self, cursor: str) -> tuple[Batch, str]:
@@ -126,12 +127,19 @@ class PrometheusSource:
         return found
 
     def _know_names(self, notes: list[Note]) -> None:
-        """Which catalogued names the server has; asked again every ``names_every_s``."""
-        if time.monotonic() - self._names_at < self._names_every_s:
+        """Which catalogued names the server has; asked again every ``names_every_s``.
+
+        A server that has only just started has few or none yet: while the list still grows it is
+        asked for at each poll, then ever more rarely.
+        """
+        if time.monotonic() - self._names_at < self._names_wait_s:
             return
         given = self._given_names(time.time() - _NAMES_SINCE_S)
         first = not math.isfinite(self._names_at)
-        self._names = _known(given)
+        names = _known(given)
+        grew = first or not names or names != self._names
+        wait_s = 0.0 if grew else max(2 * self._names_wait_s, self.every_s)
+        self._names, self._names_wait_s = names, min(wait_s, self._names_every_s)
         self._names_at = time.monotonic()
         self._keep_skew()
         if first:
