@@ -12,7 +12,7 @@ longer claims it while it could see all it reads for that subject. A detector th
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from bigiron.model import (
     CheckResult,
@@ -30,6 +30,10 @@ from bigiron.model import (
     Subject,
 )
 from bigiron.registry import Registry
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Key = tuple[str, str]
 """Node and device name ("" is the node itself)."""
@@ -58,11 +62,15 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What nodes of a SKU and role ("" is any) are declared to be: the values a fact may have."""
+    """What nodes of a SKU and role ("" is any) are declared to be: the values a fact may have.
+
+    ``device`` names the one device they are about; "" is the node and each of its devices.
+    """
 
     facts: Mapping[str, tuple[FactValue, ...]]
     sku: str = ""
     role: str = ""
+    device: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +154,35 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Column:
+    """One metric of the whole fleet at one step: ``values[i]`` belongs to ``keys[i]``.
+
+    NaN is no fresh sample. ``keys`` is the same object for as long as the layout is the same, so
+    that ``is`` tells whether an index made for it still holds.
+    """
+
+    keys: tuple[Key, ...]
+    values: "NDArray[np.float64]"
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
-    """One stretch of time for the whole fleet: the input of a detector that folds a state."""
+    """One step of time for the whole fleet: the input of a detector that folds a state.
+
+    ``columns`` holds the newest value of each metric within the ``step_s`` seconds that end at
+    ``time``; ``samples`` are the same step's single samples of the metrics that folds name.
+    """
 
     time: datetime
     fleet: Fleet
     samples: Sequence[Sample] = ()
     events: Sequence[Event] = ()
     jobs: Sequence[Job] = ()
+    step_s: float = 0.0
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    facts: Mapping[Key, Mapping[str, Fact]] = field(default_factory=dict)
+    states: Mapping[str, NodeState] = field(default_factory=dict)
+    maintenance: Sequence[Maintenance] = ()
 
 
 S = TypeVar("S")
