@@ -27,7 +27,7 @@ def test_opens_on_a_value_no_other_node_holds() -> None:
     assert stage.health("b07") is Health.DEGRADED
     text = stage.open["config.drift.driver_version b07"].because[0]
     assert (
-        text == f"b07 has driver_version {OLD}; it should be {USUAL}, as nearly all of 23 others."
+        text == f"b07 has driver version {OLD}; it should be {USUAL}, as nearly all of 23 others."
     )
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from bigiron.detect import Key, Window, detector
 from bigiron.detect.claims import INFO, Asks, claim
+from bigiron.detect.limits import codes_told
 from bigiron.detect.words import device_words
 from bigiron.model import (
     ActionKind,
@@ -39,6 +40,9 @@ MIN_UNANIMOUS = 8
 
 ROLLOUT = timedelta(days=7)
 """Others that changed this recently are moving on; who has not yet is not at fault."""
+
+ALIKE = 3
+"""So many devices of one node that differ alike are told as one thing."""
 
 FIRST_LOOK = timedelta(minutes=10)
 """The facts of a node come from several sources, not all at once."""
@@ -69,11 +73,21 @@ RELEVANT: Mapping[str, Relevant] = {
     "pcie_link_width_max": Relevant("Fewer lanes: less host bandwidth."),
     "pcie_link_gen_max": Relevant("A slower generation halves host bandwidth."),
     "pcie_link_width": Relevant("Fewer lanes: less host bandwidth."),
+    "pcie_link_gen": Relevant("A slower generation halves host bandwidth."),
     "gpu_count": Relevant("A job that asks for all GPUs cannot start.", fault="config.missing"),
     "link_rate_gbps": Relevant("The slowest link sets the pace of every collective."),
     "mtu": Relevant("Another MTU: fragments or drops between hosts."),
     "memory_total_gb": Relevant("Less memory than its like."),
 }
+
+ONLY_DECLARED = frozenset({"pcie_link_gen"})
+"""Moves with load, so that what most others show says nothing."""
+
+TOLD_AS = {"link_rate_gbps": "nic.rate", "mtu": "nic.mtu", "firmware_version": "nic.firmware"}
+"""The event by which a document may have told a difference itself."""
+
+UNITS = {"gbps": "Gb/s", "w": "W", "gb": "GB"}
+"""Units by the end of a fact's name."""
 
 ALIASES = {"fw_version": "firmware_version", "nvidia_driver_version": "driver_version"}
 
@@ -100,29 +114,50 @@ class Pool:
 def golden(window: Window) -> Iterator[Finding]:
     """Facts that differ from the declared golden config or from nearly all of their like."""
     pools: dict[tuple[str, ...], list[Held]] = {}
+    differing: dict[tuple[str, str, tuple[FactValue, ...]], list[Held]] = {}
+    told = codes_told(window) if window.declared else frozenset()
     for key, facts in window.facts.items():
         for name, fact in facts.items():
             relevant = RELEVANT.get(ALIASES.get(name, name))
-            if relevant is None:
+            if relevant is None or (*key, TOLD_AS.get(name)) in told:
                 continue
-            allowed = _declared(window, key[0], name)
-            if allowed is None:
+            allowed = _declared(window, key, name)
+            if allowed is None and name not in ONLY_DECLARED:
                 pools.setdefault(_pool(window, key, name), []).append(Held(key, fact))
-            elif not _among(fact.value, allowed):
-                yield _differs(window, Held(key, fact), relevant, allowed, "declared")
+            elif allowed is not None and not _among(fact.value, allowed):
+                differing.setdefault((key[0], name, allowed), []).append(Held(key, fact))
+    for (_, name, allowed), held in differing.items():
+        yield from _declared_otherwise(window, held, RELEVANT[ALIASES.get(name, name)], allowed)
     for (name, *_), held in pools.items():
         relevant = RELEVANT[ALIASES.get(name, name)]
         yield from _derived(window, Pool(name, relevant, held))
 
 
-def _declared(window: Window, node: str, name: str) -> tuple[FactValue, ...] | None:
-    """The values the site allows this fact of this node; None if it says nothing. Last wins."""
+def _declared_otherwise(
+    window: Window, every: Sequence[Held], relevant: Relevant, allowed: tuple[FactValue, ...]
+) -> Iterator[Finding]:
+    """What differs from what is declared; three devices of a node alike are one thing about it."""
+    alike: dict[FactValue, list[Held]] = {}
+    for held in every:
+        alike.setdefault(held.fact.value, []).append(held)
+    for same in alike.values():
+        if len(same) < ALIKE:
+            for held in same:
+                yield _differs(window, held, relevant, allowed, "declared")
+        else:
+            yield _differ(same, relevant, allowed)
+
+
+def _declared(window: Window, key: Key, name: str) -> tuple[FactValue, ...] | None:
+    """The values the site allows this fact of this device; None if it says nothing. Last wins."""
+    node, device = key
     known = window.fleet.nodes.get(node)
     found: tuple[FactValue, ...] | None = None
     for declared in window.declared:
         fits_sku = not declared.sku or (known is not None and known.sku == declared.sku)
         fits_role = not declared.role or (known is not None and known.role == declared.role)
-        if fits_sku and fits_role and name in declared.facts:
+        fits_device = declared.device in ("", device)
+        if fits_sku and fits_role and fits_device and name in declared.facts:
             found = declared.facts[name]
     return found
 
@@ -247,21 +282,58 @@ def _differs(
     who = node
     if device:
         who = f"{node}, {device_words(window, node, device)}"
-    should = " or ".join(str(v) for v in allowed)
+    should = " or ".join(_said(fact.name, v) for v in allowed)
     whose = "as declared" if how == "declared" else f"as nearly all of {others} others"
-    text = f"{who} has {fact.name} {fact.value}; it should be {should}, {whose}."
+    has = f"{_label(fact.name)} {_said(fact.name, fact.value)}"
     return claim(
         NAME,
         f"{relevant.fault}.{fact.name}",
         Subject(node=node, device=device),
-        (text, relevant.effect),
+        (f"{who} has {has}; it should be {should}, {whose}.", relevant.effect),
         since=fact.time,
-        evidence=(
-            Evidence("fact", f"{fact.name} = {fact.value}", fact.time, metric=f"fact:{fact.name}"),
-        ),
+        evidence=(_evidence(held),),
         confidence=1.0 if how == "declared" else 0.8,
         asks=DRIFT,
     )
+
+
+def _differ(same: Sequence[Held], relevant: Relevant, allowed: Sequence[FactValue]) -> Finding:
+    """Several devices of a node that differ alike from what is declared."""
+    (node, _), fact = same[0]
+    devices = ", ".join(held.key[1] for held in same)
+    should = " or ".join(_said(fact.name, v) for v in allowed)
+    has = f"{_label(fact.name)} {_said(fact.name, fact.value)}"
+    text = (
+        f"{node}: {len(same)} devices ({devices}) have {has}; it should be {should}, as declared."
+    )
+    return claim(
+        NAME,
+        f"{relevant.fault}.{fact.name}",
+        Subject(node=node),
+        (text, relevant.effect),
+        since=min((h.fact.time for h in same if h.fact.time), default=None),
+        evidence=tuple(_evidence(held) for held in same),
+        asks=DRIFT,
+    )
+
+
+def _evidence(held: Held) -> Evidence:
+    fact = held.fact
+    of = f" of {held.key[1]}" if held.key[1] else ""
+    text = f"{fact.name}{of} = {fact.value}"
+    return Evidence("fact", text, fact.time, metric=f"fact:{fact.name}")
+
+
+def _label(name: str) -> str:
+    """A fact's name as people say it: ``driver version``, ``link rate``."""
+    words, _, unit = name.rpartition("_")
+    return (words if unit in UNITS else name).replace("_", " ").replace("pcie", "PCIe")
+
+
+def _said(name: str, value: FactValue) -> str:
+    unit = UNITS.get(name.rpartition("_")[2], "")
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{text} {unit}" if unit else text
 
 
 def share_above(agreeing: int, total: int, share: float) -> float:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from bigiron.ingest import Document
+from bigiron.ingest.golden_manifest import GOLDEN
 from bigiron.model import Device, Fact, Job, Maintenance, Node, Note, Observation
 
 UNNAMED = "host"
@@ -39,7 +40,33 @@ class Reading:
                 names.add(seen.node or str(seen.value))
             elif not isinstance(seen, Note | Job | Maintenance):
                 names.add(seen.name if isinstance(seen, Node) else seen.node)
-        return names - {""}
+        return {name for name in names if name and not name.startswith(GOLDEN)}
+
+    @property
+    def golden(self) -> bool:
+        """Whether it says what a machine should be, and so is no machine's."""
+        return self.format == "golden_manifest"
+
+    @property
+    def rank(self) -> int | None:
+        """The rank of a job whose flight recorder wrote it."""
+        for seen in self.observations:
+            if isinstance(seen, Fact) and seen.name == "fr_rank" and isinstance(seen.value, int):
+                return seen.value
+        return None
+
+    @property
+    def of_rank(self) -> bool:
+        """Whether it is of a rank of a job, which may run anywhere."""
+        return self.rank is not None
+
+    @property
+    def homeless(self) -> bool:
+        """Whether it is about no machine: a manifest, a rank of a job, a list of jobs."""
+        jobs = self.observations and all(
+            isinstance(seen, Job | Maintenance) for seen in self.observations
+        )
+        return self.golden or self.of_rank or bool(jobs)
 
     @property
     def parts(self) -> frozenset[str]:
@@ -56,7 +83,8 @@ class Reading:
 
 
 def assign(readings: Sequence[Reading]) -> None:
-    """Sets ``host`` on every reading that names none or one."""
+    """Sets ``host`` on every reading that names none or one and is about a machine."""
+    readings = [reading for reading in readings if not reading.homeless]
     for group in _groups(readings):
         _assign_group(group, alone=len(readings) == len(group))
 

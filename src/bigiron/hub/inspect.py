@@ -5,20 +5,23 @@ document, so nothing in it is stale.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
 
 from bigiron.detect import Window, detector
-from bigiron.errors import ParseError
+from bigiron.faults import catalogue
 from bigiron.hub.documents import Documents
-from bigiron.hub.hosts import Reading, assign
+from bigiron.hub.hosts import Reading
+from bigiron.hub.manifest import declared
 from bigiron.hub.memory import Limits, Memory
-from bigiron.ingest import Document, Head, Reader, gather, reader
+from bigiron.hub.recognise import read_all
+from bigiron.ingest import gather
 from bigiron.model import (
     Blame,
     CheckResult,
+    CheckStatus,
     Event,
     Finding,
     Health,
@@ -30,8 +33,7 @@ from bigiron.model import (
     Severity,
 )
 
-SURE = 0.3
-"""A format recognised less surely than this is not read."""
+__all__ = ["Diagnosis", "Report", "Seen", "exit_code", "inspect", "judge", "owned", "read_all"]
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -53,13 +55,18 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """Everything an inspection says. ``exit_code``: 0 healthy, 1 warning, 2 critical, 3 nothing."""
+    """Everything an inspection says. ``exit_code``: 0 healthy, 1 warning, 2 critical, 3 nothing.
+
+    ``groups`` are findings about more than one host: a job, a rollout. ``jobs`` counts the jobs
+    that were listed, by how they ended.
+    """
 
     exit_code: int
     diagnoses: tuple[Diagnosis, ...]
     groups: tuple[Finding, ...]
     seen: tuple[Seen, ...]
     notes: tuple[Note, ...]
+    jobs: Mapping[str, int] = {}
 
 
 def inspect(paths: list[str], documents: Documents, now: datetime | None = None) -> Report:
@@ -67,82 +74,46 @@ def inspect(paths: list[str], documents: Documents, now: datetime | None = None)
     notes: list[Note] = []
     readings = read_all(paths, documents, notes)
     notes += documents.notes
-    findings, window = judge(readings, now or datetime.now(UTC))
+    findings, window = judge(readings, now or datetime.now(UTC), notes)
     return _report(readings, findings, window, notes)
 
 
-def read_all(paths: list[str], documents: Documents, notes: list[Note]) -> list[Reading]:
-    """Every recognised document under the paths, each with its host; ``notes`` grows."""
-    formats = [(plugin.name, plugin.run()) for plugin in reader]
-    readings = [
-        reading
-        for document in documents.of(paths)
-        if (reading := _read(document, formats, notes)) is not None
-    ]
-    assign(readings)
-    return readings
-
-
-def _read(
-    document: Document, formats: Sequence[tuple[str, Reader]], notes: list[Note]
-) -> Reading | None:
-    """The document as its best reader reads it, or None and a note that says why not."""
-    head = Head.of(document)
-    if not head.data:
-        notes.append(Note(document.name, "empty"))
-        return None
-    sure, name, best = max(
-        ((format_.sniff(head), name, format_) for name, format_ in formats),
-        key=lambda one: one[0],
-        default=(0.0, "", None),
-    )
-    if best is None or sure < SURE:
-        notes.append(Note(document.name, _unrecognised(head)))
-        return None
-    reading = Reading(document, name)
-    try:
-        for seen in best.read(document):
-            if isinstance(seen, Note):
-                notes.append(seen)
-            else:
-                reading.observations.append(seen)
-    except ParseError as error:
-        notes.append(Note(document.name, f"not readable as {name}: {error.problem}"))
-        return None
-    return reading
-
-
-def _unrecognised(head: Head) -> str:
-    text = head.text.lstrip().lower()
-    if text.startswith(("<!doctype html", "<html")):
-        return "an HTML page, perhaps a proxy's error page: not recognised"
-    if b"\0" in head.data[:4096]:
-        return "binary: not recognised"
-    return "not recognised"
-
-
-def judge(readings: Sequence[Reading], now: datetime) -> tuple[list[Finding], Window]:
-    """What the stateless detectors claim of everything read, and the window they saw."""
+def judge(
+    readings: Sequence[Reading], now: datetime, notes: list[Note]
+) -> tuple[list[Finding], Window]:
+    """What is claimed of everything read, and the window it was claimed of; ``notes`` grows."""
     memory = Memory(
         Limits(series_s=float("inf"), gap_s=0.0, events_s=float("inf"), events_per_key=1000)
     )
     newest = datetime.min.replace(tzinfo=UTC)
-    for reading in sorted(readings, key=lambda r: (r.document.now, r.document.name)):
+    machines = [r for r in readings if not r.golden and not r.of_rank]
+    for reading in sorted(machines, key=lambda r: (r.document.now, r.document.name)):
         observations = list(owned(reading))
         times = [o.time for o in observations if isinstance(o, Event) and o.time is not None]
         newest = max([newest, reading.document.now, *times])
         memory.take(gather(reading.document.now, reading.document.name, observations))
-    window = memory.window(
-        min(newest, now) if readings else now, fresh_s=float("inf"), sustain_s=0.0
-    )
-    return list(_claims(window)), window
+    at = min(newest, now) if machines else now
+    window = memory.window(at, fresh_s=float("inf"), sustain_s=0.0)
+    if any(reading.golden for reading in readings):
+        said = tuple(declared(readings, window.fleet))
+        window = memory.window(at, fresh_s=float("inf"), sustain_s=0.0, declared=said)
+    findings = list(_claims(window, notes))
+    if len(machines) < len(readings):
+        from bigiron.hub.hung import hung_jobs  # few inspections hold a job's dumps
+
+        findings += hung_jobs(readings)
+    return findings, window
 
 
-def _claims(window: Window) -> Iterator[Finding]:
+def _claims(window: Window, notes: list[Note]) -> Iterator[Finding]:
     for plugin in detector:
-        for claim in plugin.run(window):
-            if isinstance(claim, Finding):
-                yield claim
+        try:
+            claims = [claim for claim in plugin.run(window) if isinstance(claim, Finding)]
+        except Exception as error:  # noqa: BLE001  (one detector's bug must not stop the others)
+            what = f"failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            notes.append(Note(f"detector {plugin.name}", what))
+            continue
+        yield from claims
 
 
 def owned(reading: Reading) -> Iterator[Observation]:
@@ -164,8 +135,9 @@ def _report(
         if not finding.subject.by:
             by_node[finding.subject.node].append(finding)
     hosts = {r.host for r in readings} | {name for r in readings for name in r.told} | set(by_node)
+    unknown = _only_tried(window)
     diagnoses = [
-        Diagnosis(node, _health(found), _parts(node, window), _ranked(found))
+        Diagnosis(node, _health(found, node in unknown), parts(node, window), _ranked(found))
         for node, found in ((node, by_node.get(node, [])) for node in sorted(hosts - {""}))
     ]
     diagnoses.sort(key=lambda d: (-d.health.rank, d.node))
@@ -173,12 +145,14 @@ def _report(
         Seen(r.document.name, r.format, r.host or _several(r.told), len(r.observations))
         for r in readings
     )
+    read = any(not reading.golden for reading in readings)
     return Report(
-        exit_code(findings) if readings else 3,
+        exit_code(findings) if read else 3,
         tuple(diagnoses),
         _ranked([f for f in findings if f.subject.by]),
         seen,
         tuple(_merged(notes)),
+        dict(sorted(Counter(job.state for job in window.jobs).items())),
     )
 
 
@@ -188,25 +162,57 @@ def exit_code(findings: Iterable[Finding]) -> int:
     return min(worst, Severity.CRITICAL.rank)
 
 
-def _health(findings: Sequence[Finding]) -> Health:
+def _only_tried(window: Window) -> set[str]:
+    """Nodes of which nothing is known but that a check did not run."""
+    tried = {c.node for c in window.checks if c.status is CheckStatus.ERROR}
+    ran = {c.node for c in window.checks if c.status is not CheckStatus.ERROR}
+    told = {node for of_metric in window.series.values() for node, _ in of_metric}
+    return tried - ran - told - {event.node for event in window.events}
+
+
+def _health(findings: Sequence[Finding], unknown: bool) -> Health:
     """Application faults never lower a node; a warning degrades it, more makes it unhealthy."""
-    ranks = [f.severity.rank for f in findings if f.blame is not Blame.APPLICATION]
+    ranks = [
+        f.severity.rank
+        for f in findings
+        if f.blame is not Blame.APPLICATION and not f.fault.startswith("check.error")
+    ]
     worst = max(ranks, default=0)
+    if worst == 0 and unknown:
+        return Health.UNKNOWN
     return (Health.HEALTHY, Health.DEGRADED, Health.UNHEALTHY)[min(worst, 2)]
 
 
 def _ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The worst first; of equal ones what would be worse were it not over, then the first."""
     late = datetime.max.replace(tzinfo=UTC)
-    return tuple(sorted(findings, key=lambda f: (-f.severity.rank, f.since or late, f.key)))
+
+    def key(finding: Finding) -> tuple[int, int, datetime, str]:
+        in_itself = catalogue().find(finding.fault).severity.rank
+        return -finding.severity.rank, -in_itself, finding.since or late, finding.key
+
+    return tuple(sorted(findings, key=key))
 
 
-def _parts(node: str, window: Window) -> str:
+def parts(node: str, window: Window) -> str:
     """One line on what the host is: "8 × NVIDIA H100 80GB HBM3, driver 580.105.08"."""
-    gpus = [d for d in window.fleet.devices.values() if d.node == node and d.kind == "gpu"]
-    models = Counter(d.model or "GPU" for d in gpus)
-    words = [f"{count} × {model}" for model, count in sorted(models.items())]
-    driver = window.facts.get((node, ""), {}).get("driver_version")
-    return ", ".join([*words, f"driver {driver.value}"] if driver else words)
+    devices = [d for d in window.fleet.devices.values() if d.node == node]
+    gpus = Counter(d.model or "GPU" for d in devices if d.kind == "gpu")
+    words = [f"{count} × {model}" for model, count in sorted(gpus.items())]
+    for kind, one, many in _OTHER_PARTS:
+        count = sum(device.kind == kind for device in devices)
+        words += [f"{count} {one if count == 1 else many}"] if count else []
+    facts = window.facts.get((node, ""), {})
+    words += [f"{said} {facts[name].value}" for name, said in _ABOUT if name in facts]
+    return ", ".join(words)
+
+
+_OTHER_PARTS = (
+    ("switch", "NVSwitch", "NVSwitches"),
+    ("nic", "network adapter", "network adapters"),
+    ("nvme", "NVMe drive", "NVMe drives"),
+)
+_ABOUT = (("driver_version", "driver"), ("cuda_version", "CUDA"), ("kernel", "kernel"))
 
 
 def _several(names: set[str]) -> str:

@@ -21,6 +21,9 @@ from bigiron.model import Fact, FactValue, Note, Observation
 GOLDEN = "golden:"
 """Prefix of the node whose facts are a golden configuration."""
 
+SEVERAL = " | "
+"""Between values of which any is allowed."""
+
 _SPEC = re.compile(r"^(?:nvidia|hca|amd|infiniband|ethernet|gpu|transceiver)\s*:\s*$", re.MULTILINE)
 _SPEC_KEYS = (
     "memory_errors_threshold:",
@@ -82,7 +85,7 @@ def _told(manifest: JsonMap) -> Iterator[_Told]:
         if bus:
             yield from _part(bus, json_text.mapping(part), adapters)
     rate = rate_gbps(json_text.text(ib.get("link_rate")))
-    firmware = " | ".join(map(str, json_text.sequence(ib.get("firmware_version"))))
+    firmware = SEVERAL.join(map(str, json_text.sequence(ib.get("firmware_version"))))
     for adapter in filter(None, adapters.values()):
         if rate is not None:
             yield "link_rate_gbps", rate, adapter
@@ -114,5 +117,5 @@ def _part(bus: str, part: JsonMap, adapters: dict[str, str]) -> Iterator[_Told]:
     generations = sorted({gen for s in told if (gen := generation(json_text.number(s)))})
     if generations:
         several = len(generations) > 1
-        value = " | ".join(map(str, generations)) if several else generations[0]
+        value = SEVERAL.join(map(str, generations)) if several else generations[0]
         yield "pcie_link_gen", value, device
