@@ -183,6 +183,17 @@ def test_gpu_burn_ends_with_a_verdict_for_each_gpu() -> None:
     assert "errors" in bad.text
 
 
+def test_gpu_burn_reports_that_share_a_line_are_of_the_same_gpus() -> None:
+    report = (
+        "50.0%  proc'd: 96 (7150 Gflop/s) - {} ({} Gflop/s)   errors: 0 - 0   temps: 38 C - 36 C "
+    )
+    line = "".join(report.format(*done) for done in [(0, 0), (48, 6900), (0, 0)])
+    text = f"{line}\nTested 2 GPUs:\n\tGPU 0: OK\n\tGPU 1: OK\n".encode()
+    found = results(read_bytes(gpu_burn(), text))
+    assert [(x.device, x.status) for x in found] == [("gpu0", PASS), ("gpu1", PASS)]
+    assert found[1].values == {"gflops": 6900}
+
+
 def test_gpu_burn_cut_off_is_an_error() -> None:
     text = (TOOLS / "gpu_burn.txt").read_bytes().split(b"Killing")[0]
     assert [x.status for x in results(read_bytes(gpu_burn(), text))] == [ERROR, ERROR]

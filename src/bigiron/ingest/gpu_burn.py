@@ -21,6 +21,8 @@ _FRYER_BAD = re.compile(r"^\s*-\s*GPU (\d+)\s*-?\s*(.*)")
 _COULD_NOT = re.compile(
     r"Couldn't init|no CUDA devices|No clients are alive|CUDA_ERROR|panicked at"
 )
+_PIECE = re.compile(r"\r|(?=\d{1,3}\.\d%\s{1,4}proc'd:)")
+"""One report of progress from the next: each overwrites the last, and a pipe may drop the CR."""
 _SCALE = {"m": 1e-3, "g": 1.0, "t": 1e3, "p": 1e6}
 
 
@@ -54,7 +56,7 @@ class GpuBurn:
                 healthy = True
             elif _COULD_NOT.search(line):
                 died = line.strip()
-            for piece in line.split("\r"):
+            for piece in _PIECE.split(line):
                 _progress(piece, values, texts)
         yield from _results(document, ends, texts, values, healthy, died)
 
@@ -67,7 +69,8 @@ def gpu_burn() -> Reader:
 
 def _progress(line: str, values: dict[str, dict[str, float]], texts: dict[str, str]) -> None:
     for index, rate in enumerate(_BURN.findall(line) if "proc'd" in line else ()):
-        values.setdefault(str(index), {})["gflops"] = float(rate)
+        kept = values.setdefault(str(index), {})
+        kept["gflops"] = max(kept.get("gflops", 0.0), float(rate))
     errors = _BURN_ERRORS.search(line)
     if errors is None:
         return
@@ -94,7 +97,8 @@ def _results(
             status = CheckStatus.ERROR
         text = texts.get(index, "")
         if status is CheckStatus.ERROR:
-            text = died or text or "the log holds no verdict, or no work was done"
+            told = "" if text == "OK" else text
+            text = died or told or "the log holds no verdict, or counts no work"
         yield _check(document, f"gpu{index}", status, text or "healthy", rate)
     if not ends and not values:
         text = died or "the log ends before a verdict"
