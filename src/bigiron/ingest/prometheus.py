@@ -19,6 +19,7 @@ _WHO = "node_uname_info|DCGM_FI_DEV_GPU_TEMP|gpu_package_power|amd_gpu_package_p
 _LONGEST_WINDOW_S = 3600.0
 _HISTORY_WINDOW_S = 600.0
 _SKEW_S = 5.0
+_LATE_POLLS = 3.0
 _NAMES_SINCE_S = 86_400.0
 
 
@@ -27,7 +28,8 @@ class PrometheusSource:
 
     The cursor is the time of the last sample taken, in seconds since 1970. A source that goes on
     from its own last cursor also takes samples that reached the server late (a slow scrape, a
-    remote write), up to ``lookback_s``; one that was restarted takes those after the cursor.
+    remote write): those up to ``lookback_s`` late, within half of that; one that was restarted
+    takes those after the cursor. The first poll takes a few of each series' ``lookback_s``.
     Where a name was never seen before the first poll, it is looked up in the last six hours, so
     that an exporter already dead is still counted against its node.
 
@@ -59,6 +61,7 @@ class PrometheusSource:
         self._names: tuple[str, ...] = ()
         self._names_at = -math.inf
         self._names_wait_s = 0.0
+        self._swept = -math.inf
         self._skew_s = 0.0
 
     def poll(self, cursor: str) -> tuple[Batch, str]:
@@ -69,8 +72,7 @@ class PrometheusSource:
         now = time.time() + self._skew_s
         if cursor != self._cursor:
             self._reader.start_at(since)
-        window = self._lookback_s + (max(0.0, now - since) if math.isfinite(since) else 0.0)
-        answers = self._ask(self._names, now, min(window, _LONGEST_WINDOW_S))
+        answers = self._ask(self._names, now, self._window_s(now, since), self._reader)
         samples, unused = self._reader.read(answers, self.name)
         changed, self._reader.changed = self._reader.changed, False
         at = datetime.fromtimestamp(now, UTC)
@@ -120,10 +122,25 @@ class PrometheusSource:
         """Let go of the connections."""
         self._api.close()
 
-    def _ask(self, names: Sequence[str], at: float, window_s: float) -> list[Matrix]:
+    def _window_s(self, now: float, since: float) -> float:
+        """How far back this poll looks: since the last, and now and then for late samples."""
+        if not math.isfinite(since):
+            return self._lookback_s
+        late_s = _LATE_POLLS * self.every_s
+        if now - self._swept >= self._lookback_s / 2:
+            self._swept, late_s = now, self._lookback_s
+        return min(max(0.0, now - since) + late_s, _LONGEST_WINDOW_S)
+
+    def _ask(
+        self, names: Sequence[str], at: float, window_s: float, known: SeriesReader | None = None
+    ) -> list[Matrix]:
+        """The answers, of each series only what is not ``known`` already."""
         found: list[Matrix] = []
         for selector in selectors(names, self._matchers):
-            found += self._api.samples(selector, window_s, at)
+            answer = self._api.samples(selector, window_s, at)
+            if known is not None:
+                known.trim(answer)
+            found += answer
         return found
 
     def _know_names(self, notes: list[Note]) -> None:

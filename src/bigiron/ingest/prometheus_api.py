@@ -17,6 +17,9 @@ T = TypeVar("T")
 QUERY_BYTES = 6_000
 """VictoriaMetrics refuses queries beyond 16 kB (-search.maxQueryLen), proxies sooner."""
 
+QUERY_NAMES = 8
+"""Few enough that one answer of a large fleet is never held beside all the others."""
+
 
 class Matrix(msgspec.Struct):
     """One series: its labels as they stand in the answer, and its samples."""
@@ -112,7 +115,9 @@ def selectors(names: Sequence[str], matchers: str = "") -> Iterator[str]:
     chunk: list[str] = []
     size = 0
     for name in names:
-        if chunk and size + len(name) > QUERY_BYTES - len(more) - 100:
+        if len(chunk) >= QUERY_NAMES or (
+            chunk and size + len(name) > QUERY_BYTES - len(more) - 100
+        ):
             yield _selector(chunk, more)
             chunk, size = [], 0
         chunk.append(name)

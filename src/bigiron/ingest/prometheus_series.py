@@ -21,6 +21,7 @@ from bigiron.model import Note, Sample
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAME = b'"__name__":"'
 _LABELS = msgspec.json.Decoder(dict[str, str])
+_FIRST_SAMPLES = 8
 _KEPT = 10_000
 """Pods come and go and their names are labels: with this many series beyond twice those that
 live, what is known is learned anew."""
@@ -57,6 +58,20 @@ class SeriesReader:
     def forget_before(self, time: float) -> None:
         """Drop what is known of series whose last sample is older."""
         self._last = {raw: last for raw, last in self._last.items() if last >= time}
+
+    def trim(self, answers: Sequence[Matrix]) -> None:
+        """Keep of each series only what is new, and at first a few samples.
+
+        An answer repeats what earlier ones held; without this, ninety seconds of a fleet scraped
+        every second would be held at once.
+        """
+        for one in answers:
+            last = self._last.get(bytes(one.metric), self._floor)
+            if not math.isfinite(last):
+                every = -(-len(one.values) // _FIRST_SAMPLES)
+                one.values = one.values[:: -every or -1][::-1]
+            elif one.values and one.values[0][0] <= last:
+                one.values = [value for value in one.values if value[0] > last]
 
     def read(self, answers: Sequence[Matrix], source: str) -> tuple[list[Sample], list[Note]]:
         """New samples in the order of time within each series, and what was not used."""
