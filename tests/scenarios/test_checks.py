@@ -27,6 +27,13 @@ def test_closes_on_a_pass_and_on_nothing_else() -> None:
     assert stage.open == {}
 
 
+def test_a_failure_whose_reason_is_not_known_counts_as_a_failure() -> None:
+    stage = Stage()
+    result(stage, CheckStatus.FAIL, code="dcgm.unknown")
+    (finding,) = stage.open.values()
+    assert finding.severity is Severity.CRITICAL
+
+
 def test_a_pass_of_another_check_closes_nothing() -> None:
     stage = Stage()
     result(stage, CheckStatus.FAIL, "dcgm.80")

@@ -90,6 +90,24 @@ def test_a_table_without_entities_blames_the_gpu_its_warning_names() -> None:
     }
 
 
+def test_a_message_row_that_names_its_gpu_belongs_to_the_test_above_it() -> None:
+    text = (
+        "+---+---+\n| Diagnostic | Result |\n+===+===+\n"
+        "|-----  Hardware  ----------+------------------------------------------------|\n"
+        "| memory                    | Fail |\n"
+        "|                           | GPU0: Pass |\n"
+        "|                           | GPU1: Fail |\n"
+        "| Warning: GPU1             | Detected a DBE. Drain the GPU and reset it or |\n"
+        "|                           | reboot the node. |\n"
+        "|                           | GPU2: Pass |\n+---+---+\n"
+    )
+    assert told(read("dcgmi_diag", "d.txt", text)) == {
+        ("dcgm.memory", "gpu0", CheckStatus.PASS, ""),
+        ("dcgm.memory", "gpu1", CheckStatus.FAIL, "dcgm.4"),
+        ("dcgm.memory", "gpu2", CheckStatus.PASS, ""),
+    }
+
+
 def test_a_refusal_of_an_unsupported_gpu_is_a_skip() -> None:
     text = (
         '{"DCGM GPU Diagnostic":{"version":"4.2.3"}}\n'

@@ -369,6 +369,13 @@ def test_crlf_and_a_byte_order_mark() -> None:
     }
 
 
+def test_indented_lines_are_read_as_others() -> None:
+    page = b'\n  # HELP DCGM_FI_DEV_GPU_TEMP t\n\tDCGM_FI_DEV_GPU_TEMP{gpu="1"} 41\n'
+    seen = list(OpenMetrics().read(Document.of("x", page, NOW)))
+    assert [(s.device, s.value) for s in seen if isinstance(s, Sample)] == [("gpu1", 41)]
+    assert not [s for s in seen if isinstance(s, Note)]
+
+
 def test_openmetrics_adds_total_to_a_counter() -> None:
     assert values('DCGM_FI_DEV_PCIE_REPLAY_COUNTER_total{gpu="0"} 4\n') == {
         ("", "gpu0", "gpu_pcie_replays_total"): 4.0
@@ -382,6 +389,7 @@ def test_openmetrics_adds_total_to_a_counter() -> None:
         'DCGM_FI_DEV_GPU_TEMP{gpu="0"} 30\n',
         'DCGM_FI_DEV_GPU_TEMP{gpu="0", UUID="GPU-1"} 30\n' * 3,
         "\ufeffnode_load1 1\r\n",
+        '\t\tDCGM_FI_DEV_XID_ERRORS{gpu="0", UUID="GPU-c0b5694b-2b5d-6b20-f903-558341437f6b"} 0\n',
         '# TYPE node_load1 gauge\nnode_load1{instance="a"} 1 1700000000.1\n# EOF\n',
     ],
 )

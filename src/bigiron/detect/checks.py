@@ -64,8 +64,13 @@ def _failed(result: CheckResult, window: Window) -> Finding:
         (f"{who}: {name} {verb}: {result.text or 'no reason given'}.", _meaning(result.code)),
         since=result.time,
         evidence=(_evidence(result),),
-        asks=otherwise if known is None else _weighed(known, result.status),
+        asks=otherwise if known is None or _unnamed(code) else _weighed(known, result.status),
     )
+
+
+def _unnamed(code: str) -> bool:
+    """Whether the check gave no reason that is known: then its word alone counts."""
+    return code.endswith(".unknown")
 
 
 def _weighed(known: Fault, status: CheckStatus) -> Asks:

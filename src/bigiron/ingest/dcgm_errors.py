@@ -88,6 +88,7 @@ _MESSAGES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"CUDA_\w+ environment|environment variable", "BAD_CUDA_ENV"),
         (r"fabric ?manager", "FABRIC_MANAGER_TRAINING_ERROR"),
         (r"bandwidth .*(?:below|less|minimum)", "LOW_BANDWIDTH"),
+        (r"\bDBE\b|double[- ]bit", "VOLATILE_DBE_DETECTED"),
     )
 )
 

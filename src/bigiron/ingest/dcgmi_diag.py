@@ -227,8 +227,9 @@ _SECTION = re.compile(r"^[|+]-+\s+(?P<name>[A-Za-z ]+?)\s+-+\+")
 _ENTITY = re.compile(
     r"^(?P<group>GPU|CPU|NvSwitch|Switch|ConnectX)\s?(?P<id>\d{1,4}):\s*(?P<word>\S.*)$"
 )
+_VERDICT = re.compile(r"^(?:Pass|Fail|Warn|Skip|Not Run)\b", re.I)
 _WITH_GPUS = re.compile(r"^(?P<word>[A-Za-z ]+?)\s*-\s*(?:GPUs?:\s*(?P<ids>[\d, ]+)|All)\s*$", re.I)
-_MESSAGE = re.compile(r"^(?:Warning|Error|Info)$", re.I)
+_MESSAGE = re.compile(r"^(?P<kind>Warning|Error|Info)(?::\s*(?P<of>\S.*))?$", re.I)
 _INLINE = re.compile(r"^(?:Warning|Error):\s*(?P<text>.*)$", re.I)
 _OF_GPU = re.compile(r"\bGPU\s?(\d{1,3})\b", re.I)
 
@@ -284,14 +285,20 @@ class _Table:
         test, results, messages = self._tests[-1]
         entity = _ENTITY.match(said)
         inline = _INLINE.match(said)
-        if name:
-            self._in_message = name.lower() != "info"
+        message = _MESSAGE.match(name)
+        if message is not None:
+            self._in_message = message["kind"].lower() != "info"
             if self._in_message:
-                messages.append(said)
+                of = message["of"] or ""
+                known = not of or said.lower().replace(" ", "").startswith(
+                    of.lower().replace(" ", "")
+                )
+                messages.append(said if known else f"{of}: {said}")
         elif inline is not None:
             self._in_message = True
             messages.append(inline["text"])
-        elif entity is not None and not self._in_message:
+        elif entity is not None and (not self._in_message or _VERDICT.match(entity["word"])):
+            self._in_message = False
             found = device(entity["group"], entity["id"])
             results.append(Result(test, entity["word"], [found]))
         elif _WITH_GPUS.match(said) and not self._in_message:

@@ -70,7 +70,7 @@ def gpu_burn() -> Reader:
 def _progress(line: str, values: dict[str, dict[str, float]], texts: dict[str, str]) -> None:
     for index, rate in enumerate(_BURN.findall(line) if "proc'd" in line else ()):
         kept = values.setdefault(str(index), {})
-        kept["gflops"] = max(kept.get("gflops", 0.0), float(rate))
+        kept["gflops"] = float(rate) or kept.get("gflops", 0.0)
     errors = _BURN_ERRORS.search(line)
     if errors is None:
         return

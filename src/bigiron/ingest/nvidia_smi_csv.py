@@ -51,7 +51,8 @@ class _Reader:
         names = sum("," not in line for line in headers)
         if headers and names < 2:  # a mere list of names is no table
             return 0.9
-        if lines and all(_HEX_UUID.search(line) and "," in line for line in lines[:8]):
+        shown = [_HEX_UUID.search(line) and "," in line and "{" not in line for line in lines[:8]]
+        if lines and all(shown):
             return 0.5
         return 0.0
 

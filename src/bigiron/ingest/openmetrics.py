@@ -17,13 +17,15 @@ _LIMIT = 256 * 1024 * 1024
 _LOOKED_AT = 400
 _COMMENT = re.compile(rb"#\s+(?:HELP|TYPE|UNIT)\s+\S+|#\s*EOF\s*$")
 
+_INDENT = re.compile(rb"^[ \t]+", re.MULTILINE)
+
 
 class OpenMetrics:
     """Prometheus text and OpenMetrics text, with or without comments and times."""
 
     def sniff(self, head: Head) -> float:
         """Whether nearly every line is a comment or a sample, and some name is catalogued."""
-        lines = head.data.lstrip(b"\xef\xbb\xbf").split(b"\n")
+        lines = _flush(head.data).split(b"\n")
         if len(head.data) >= 65_536:
             lines.pop()  # cut off
         seen = [line for line in lines[:_LOOKED_AT] if line.strip()]
@@ -38,8 +40,7 @@ class OpenMetrics:
 
     def read(self, document: Document) -> Iterator[Observation]:
         """Devices, facts, samples and notes. Raises ParseError if no line is a sample."""
-        data = document.bytes(_LIMIT).lstrip(b"\xef\xbb\xbf")
-        page = PageParser(document.node).parse(data)
+        page = PageParser(document.node).parse(_flush(document.bytes(_LIMIT)))
         if not page.counts.lines:
             line = page.counts.first_malformed
             raise ParseError(document.name, line, "no line is a sample of an exporter's page")
@@ -47,6 +48,12 @@ class OpenMetrics:
         yield from page.facts(document.now)
         yield from page.samples(document.now)
         yield from page.notes(document.name)
+
+
+def _flush(data: bytes) -> bytes:
+    """The page without a byte order mark and without what its lines are indented by."""
+    data = data.lstrip(b"\xef\xbb\xbf")
+    return _INDENT.sub(b"", data) if _INDENT.search(data) else data
 
 
 def _sample(line: bytes) -> str:
