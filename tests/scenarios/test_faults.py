@@ -240,7 +240,7 @@ def test_what_an_earlier_boot_left_behind_is_a_warning_at_most() -> None:
     stage.run()
     finding = stage.open["kernel.panic a1"]
     assert finding.severity is Severity.WARNING
-    assert finding.because[0].startswith("in an earlier boot, ")
+    assert finding.because[0].startswith("In an earlier boot, ")
 
 
 def test_a_storm_is_one_finding_told_once() -> None:

@@ -1,12 +1,13 @@
 """Failing checks to findings. Only a pass is a pass: skipped is not, and an error says so."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from bigiron.detect import Window, detector
 from bigiron.detect.claims import INFO, Asks, claim, entry
-from bigiron.detect.words import at, device_words, label
+from bigiron.detect.words import at, device_words, label, sentence
 from bigiron.model import (
     ActionKind,
+    Blame,
     CheckResult,
     CheckStatus,
     Evidence,
@@ -22,16 +23,22 @@ NAME = "checks"
 
 FAILED = Asks(Severity.CRITICAL, ActionKind.DRAIN, When.JOB_END)
 WARNED = Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END)
+UNTRIED = Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END, Blame.UNKNOWN)
 
 
 @detector()
 def checks(window: Window) -> Iterator[Finding]:
     """What active checks (diagnostics, benchmarks) failed."""
+    tried: dict[tuple[str, str], list[CheckResult]] = {}
     for result in window.checks:
         if result.status in (CheckStatus.FAIL, CheckStatus.WARN):
             yield _failed(result, window)
+        elif result.status is CheckStatus.ERROR and not window.single_look:
+            yield _did_not_run([result], window)
         elif result.status is CheckStatus.ERROR:
-            yield _did_not_run(result)
+            tried.setdefault((result.node, result.check), []).append(result)
+    for same in tried.values():
+        yield _did_not_run(same, window)
 
 
 def recoveries(standing: Iterable[Finding], window: Window) -> Iterator[Recovery]:
@@ -53,15 +60,16 @@ def recoveries(standing: Iterable[Finding], window: Window) -> Iterator[Recovery
 def _failed(result: CheckResult, window: Window) -> Finding:
     code = result.code or f"check.{_word(result.check)}"
     known = entry(code) if result.code else None
-    who = device_words(window, result.node, result.device) if result.device else "the host"
-    name = f"{result.check} ({label(code)})" if result.code else result.check
+    who = f"{device_words(window, result.node, result.device)}: " if result.device else ""
     verb = "failed" if result.status is CheckStatus.FAIL else "warned"
+    told = f" ({label(code)})" if result.code else ""
+    text = f"{who}{_said(result.check)} {verb}{told}{_why(result)}"
     otherwise = FAILED if result.status is CheckStatus.FAIL else WARNED
     return claim(
         NAME,
         code,
         Subject(node=result.node, device=result.device),
-        (f"{who}: {name} {verb}: {result.text or 'no reason given'}.", _meaning(result.code)),
+        (sentence(text), _meaning(result.code)),
         since=result.time,
         evidence=(_evidence(result),),
         asks=otherwise if known is None or _unnamed(code) else _weighed(known, result.status),
@@ -74,21 +82,48 @@ def _unnamed(code: str) -> bool:
 
 
 def _weighed(known: Fault, status: CheckStatus) -> Asks:
-    """What the catalogue asks for: a warning is a warning, and a failure at least one."""
-    if status is CheckStatus.FAIL and known.severity is not Severity.INFO:
-        return Asks(known.severity, known.action, known.when, known.blame)
-    return Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END, known.blame)
+    """What the catalogue asks for. A warning is a warning; a node that failed a test is not fit
+    for work until it passes, even where only a setting is wrong.
+    """
+    if status is CheckStatus.WARN or known.severity is Severity.INFO:
+        return Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END, known.blame)
+    severity = max(known.severity, Severity.CRITICAL, key=lambda s: s.rank)
+    if known.action is ActionKind.NONE:
+        return Asks(severity, ActionKind.CHECK, When.JOB_END, known.blame)
+    return Asks(severity, known.action, known.when, known.blame)
 
 
-def _did_not_run(result: CheckResult) -> Finding:
+def _said(check: str) -> str:
+    """A check as people call it: ``DCGM test "pcie"`` for ``dcgm.pcie``."""
+    family, _, test = check.partition(".")
+    return f'DCGM test "{test.replace("_", " ")}"' if family == "dcgm" and test else check
+
+
+def _why(result: CheckResult) -> str:
+    """The check's own reason, unless it only repeats its verdict (``PCIe: Fail``)."""
+    text = result.text.strip()
+    verdict = text.rpartition(":")[2].strip(" .").lower()
+    if not text or verdict in ("fail", "failed", "warn", "warning"):
+        return ", giving no reason"
+    return f": {text}"
+
+
+def _did_not_run(results: Sequence[CheckResult], window: Window) -> Finding:
+    """A check that came to no verdict; in a single look that is all there will be to know."""
+    result = results[0]
+    devices = [one.device for one in results if one.device]
+    of = f" on {len(devices)} devices ({', '.join(devices)})" if len(devices) > 1 else ""
+    if len(devices) == 1:
+        of = f" on {device_words(window, result.node, result.device)}"
+    text = sentence(f"{_said(result.check)} did not run{of}: {result.text or 'no reason given'}")
     return claim(
         NAME,
         f"check.error.{_word(result.check)}",
-        Subject(node=result.node, device=result.device),
-        (f"{result.check} did not run: {result.text or 'no reason given'}. That is no pass.",),
+        Subject(node=result.node, device=result.device if len(results) == 1 else ""),
+        (text, "That is no pass."),
         since=result.time,
-        evidence=(_evidence(result),),
-        asks=INFO,
+        evidence=tuple(_evidence(one) for one in results),
+        asks=UNTRIED if window.single_look else INFO,
     )
 
 

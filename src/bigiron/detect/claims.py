@@ -34,10 +34,7 @@ SUSPECT = Asks(Severity.WARNING)
 
 def entry(code: str) -> Fault | None:
     """The catalogue's entry of a code or of the nearest more general one; None if it has none."""
-    try:
-        return catalogue().find(code)
-    except KeyError:
-        return None
+    return catalogue().known(code)
 
 
 def claim(

@@ -227,7 +227,7 @@ class _Judged(NamedTuple):
 
 def _finding(incident: Incident, window: Window, why_ended: str, tenants: Tenants) -> Finding:
     entry, code = incident.fault, incident.code
-    because = [told(window, incident), entry.meaning]
+    because = [told(window, incident), *_reason(incident), entry.meaning]
     if window.single_look and _flapping(incident):
         code = "ib.flap"
         entry = catalogue().find(code)
@@ -262,6 +262,14 @@ def _finding(incident: Incident, window: Window, why_ended: str, tenants: Tenant
         evidence=_evidence(incident),
         look=entry.look,
     )
+
+
+def _reason(incident: Incident) -> Iterator[str]:
+    """What the scheduler, or whoever took the node out of service, gave as the reason."""
+    event = incident.last.event
+    if incident.code.startswith(("slurm.", "k8s.")) and event.text:
+        by = f", by {event.attrs['by']}" if event.attrs.get("by") else ""
+        yield f"The reason given{by}: {event.text.strip()[:300]}"
 
 
 def _of_program(incident: Incident, tenants: Tenants) -> tuple[_Judged, str]:

@@ -16,7 +16,7 @@ from bigiron.detect.limit_rows import (
     TEMP_LIMIT_C,
     Limit,
 )
-from bigiron.detect.words import device_words
+from bigiron.detect.words import device_words, sentence
 from bigiron.model import Finding, Subject
 
 NAME = "limits"
@@ -78,7 +78,7 @@ def _limit(window: Window, limit: Limit) -> Iterator[Finding]:
             NAME,
             limit.fault,
             Subject(node=node, device=device),
-            (f"{who}: {text}.", _source(limit)),
+            (sentence(f"{who}: {text}"), _source(limit)),
             since=run_since(series, bad),
             evidence=(sampled(limit.metric, series, text, unit=limit.unit),),
             asks=limit.asks,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from bigiron.detect import Key, Series, Window, detector
 from bigiron.detect.claims import Asks, claim, run_since, sampled, sustained
 from bigiron.detect.limits import codes_told, fresh
-from bigiron.detect.words import device_words
+from bigiron.detect.words import device_words, sentence
 from bigiron.model import ActionKind, Blame, Finding, Recovery, Severity, Subject, When
 
 NAME = "links"
@@ -18,6 +18,14 @@ PEERS = 4
 """So many ports of one name in other nodes of the SKU are needed to say what is usual."""
 
 USUAL = 0.8
+
+COUNTED = {
+    "gpu_nvlink_crc_data_errors_total": "checksum errors in data",
+    "gpu_nvlink_recoveries_total": "link recoveries",
+}
+COUNTED_LIMIT = 10
+"""Meta's gcm health checks fail above a site's threshold, 10 in their example. Flits with a wrong
+checksum are sent again and are ordinary."""
 
 BUSY = 0.3
 """Utilisation from which a GPU does not idle its link down on purpose."""
@@ -40,6 +48,8 @@ def links(window: Window) -> Iterator[Finding | Recovery]:
         f for f in _ports(window) if (f.subject.node, f.subject.device, f.fault) not in told
     )
     yield from _nvlinks(window)
+    if window.single_look:
+        yield from _counted(window)
     yield from _width(window)
     yield from _gen(window)
 
@@ -73,7 +83,7 @@ def _ports(window: Window) -> Iterator[Finding]:
         why = "it was active before" if was else "ports of this name are active elsewhere"
         if alone and not usual and not was:
             why = f"{in_node[node]} other ports of the node are active"
-        text = f"{device_words(window, node, device)}: the port is down; {why}."
+        text = sentence(f"{device_words(window, node, device)}: the port is down; {why}")
         asks = DOWN if was or usual else Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END)
         yield claim(
             NAME,
@@ -112,6 +122,30 @@ def _nvlinks(window: Window) -> Iterator[Finding]:
             evidence=(sampled("gpu_nvlink_links_down", series, "links down"),),
             asks=DOWN,
         )
+
+
+def _counted(window: Window) -> Iterator[Finding]:
+    """Errors of NVLinks since their counters were cleared, where there is no second look."""
+    for metric, what in COUNTED.items():
+        for (node, device), series in fresh(window, metric):
+            if not COUNTED_LIMIT < series.last < 1e12:
+                continue
+            by_link = window.facts.get((node, device), {}).get("nvlink_errors_by_link")
+            text = f"{series.last:,.0f} {what} on its NVLinks since they were last cleared"
+            yield claim(
+                NAME,
+                "gpu.nvlink_errors",
+                Subject(node=node, device=device),
+                (
+                    sentence(f"{device_words(window, node, device)}: {text}"),
+                    f"By link: {by_link.value}." if by_link is not None else "",
+                    f"More than {COUNTED_LIMIT} are taken for a bad link (Meta gcm's example).",
+                ),
+                since=None,
+                evidence=(sampled(metric, series, text),),
+                confidence=0.8,
+                asks=DOWN,
+            )
 
 
 def _picked_out(window: Window, node: str) -> bool:

@@ -1,7 +1,7 @@
 """Sentences an operator would say: who, what, when, and what followed."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from bigiron.detect import Window
 from bigiron.detect.incidents import Incident, Stamped
@@ -9,6 +9,10 @@ from bigiron.faults import catalogue
 from bigiron.model import Event
 
 VERBS = {
+    "xid.13": "stopped a program: exception in its graphics engine",
+    "xid.31": "stopped a program: page fault in GPU memory",
+    "xid.43": "stopped a program that failed",
+    "xid.45": "ended a program's channels",
     "xid.48": "had an uncorrectable memory error",
     "xid.62": "had its internal micro-controller halt",
     "xid.63": "queued a row remap",
@@ -28,7 +32,7 @@ VERBS = {
 KINDS = {
     "gpu": "GPU",
     "switch": "NVSwitch",
-    "nic": "adapter",
+    "nic": "network adapter",
     "nvme": "NVMe drive",
     "dimm": "memory module",
     "cpu": "CPU",
@@ -39,13 +43,17 @@ KINDS = {
 
 PREFIXES = (
     ("gpu", "gpu"),
+    ("kfd", "gpu"),
     ("nvswitch", "switch"),
+    ("switch", "switch"),
     ("nvme", "nvme"),
     ("mlx", "nic"),
     ("nic", "nic"),
     ("ib", "nic"),
     ("eth", "nic"),
     ("en", "nic"),
+    ("bond", "nic"),
+    ("roce", "nic"),
     ("psu", "psu"),
     ("fan", "fan"),
 )
@@ -68,7 +76,7 @@ def device_words(window: Window, node: str, device: str, kind: str = "") -> str:
     """``GPU 9b:00 (gpu4)``, as far as its address and name are known."""
     known = window.fleet.devices.get((node, device))
     kind = kind or (known.kind if known is not None else "") or kind_of(device)
-    noun = KINDS.get(kind, "device")
+    noun = KINDS.get(kind, "PCIe device" if ":" in device else "device")
     bus = known.bus if known is not None else ""
     if not bus and (fact := window.facts.get((node, device), {}).get("bus")):
         bus = str(fact.value)
@@ -92,12 +100,12 @@ def short(bus: str) -> str:
 
 
 def when(event: Event) -> str:
-    """``at 2026-03-02 16:24:18``, or the kernel's own clock where there is no other."""
+    """`` at 2026-03-02 16:24:18``, or the kernel's own clock where there is no other, or ""."""
     if event.time is not None:
-        return f"at {at(event.time)}"
+        return f" at {at(event.time)}"
     if event.uptime_s is not None:
-        return f"{event.uptime_s:.0f} s after boot"
-    return f"in line {event.line}" if event.line else "at an unknown time"
+        return f" {event.uptime_s:.0f} s after boot"
+    return f" in line {event.line}" if event.line else ""
 
 
 def at(time: datetime) -> str:
@@ -105,10 +113,19 @@ def at(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M:%S}"
 
 
-def _until(event: Event) -> str:
-    if event.time is not None:
-        return f" until {at(event.time)}"
-    return f" until {event.uptime_s:.0f} s after boot" if event.uptime_s is not None else ""
+def _times(incident: Incident) -> str:
+    """``, 5 times until 16:30:13``: the day only if it is another; "" for once on each device."""
+    if incident.count <= max(1, len(incident.devices)):
+        return ""
+    first, last = incident.first.event, incident.last.event
+    text = f", {incident.count:,} times"
+    if first.time is not None and last.time is not None:
+        same_day = first.time.date() == last.time.date()
+        if last.time - first.time >= timedelta(seconds=1):
+            text += f" until {last.time:%H:%M:%S}" if same_day else f" until {at(last.time)}"
+    elif last.uptime_s is not None and last.uptime_s - (first.uptime_s or 0.0) >= 1:
+        text += f" until {last.uptime_s:.0f} s"
+    return text
 
 
 def told(window: Window, incident: Incident) -> str:
@@ -116,24 +133,38 @@ def told(window: Window, incident: Incident) -> str:
     event = incident.first.event
     who = subject_words(window, incident)
     verb = VERBS.get(incident.code)
-    what = f" {verb}" if verb else f": {_lower(incident.fault.name)}"
-    text = f"{who}{what} {when(event)} ({label(incident.code)})"
-    if incident.count > 1:
-        text += f", {incident.count} times{_until(incident.last.event)}"
+    name = lower(incident.fault.name)
+    if verb:
+        what = f"{who or _some(incident.fault.device)} {verb}"
+    elif who:
+        noun = KINDS.get(incident.fault.device, "")
+        said = name.removeprefix(f"{noun} ").removeprefix("network ")
+        what = f"{who}: {lower(said)}"
+    else:
+        what = name
+    text = f"{what}{when(event)} ({label(incident.code)}){_times(incident)}"
     follows = followed(incident)
     if incident.earlier_boot:
         text = f"in an earlier boot, {text}"
-    return f"{text}; {follows}." if follows else f"{text}."
+    return sentence(f"{text}; {follows}" if follows else text)
+
+
+def _some(kind: str) -> str:
+    """``a GPU``, ``an NVSwitch``, or the host where a fault is about no part."""
+    noun = KINDS.get(kind)
+    if noun is None:
+        return "the host"
+    return f"an {noun}" if noun.startswith("NV") else f"a {noun}"
 
 
 def subject_words(window: Window, incident: Incident) -> str:
-    """Whom an incident is about, in words."""
+    """Whom an incident is about, in words; "" for the host itself."""
     if incident.devices:
         noun = KINDS.get(incident.fault.device, "device")
         names = ", ".join(incident.devices)
         return f"{len(incident.devices)} {noun}s ({names})"
     if not incident.device:
-        return "the host"
+        return ""
     return device_words(window, incident.node, incident.device, incident.fault.device)
 
 
@@ -155,10 +186,12 @@ def _group(incident: Incident, code: str, same: Sequence[Stamped]) -> str:
     fault = catalogue().find(code)
     count = _count(same)
     noun = KINDS.get(fault.device, "")
-    what = f"{noun} fault".strip()
+    what = f"{count} {noun} fault{'s' if count > 1 else ''}"
+    if not noun:
+        what = lower(fault.name) if count == 1 else f"{count} × {lower(fault.name)}"
     after_s = same[0].t - incident.first.t
     delay = f" {after_s:.0f} s later" if after_s >= 1 else ""
-    return f"{count} {what}{'s' if count > 1 else ''} ({label(code)}){delay}"
+    return f"{what} ({label(code)}){delay}"
 
 
 def _count(same: Sequence[Stamped]) -> int:
@@ -169,6 +202,23 @@ def _listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def _lower(name: str) -> str:
-    """A catalogue name in the middle of a sentence; abbreviations keep their capitals."""
-    return name[:1].lower() + name[1:] if name[1:2].islower() else name
+PROPER = ("Fabric Manager", "Slurm", "Kubernetes", "Lustre", "Xid")
+"""Names that keep their capital within a sentence."""
+
+SMALL = ("amdgpu", "vGPU", "ext4")
+"""Names that begin a sentence as they are."""
+
+
+def lower(name: str) -> str:
+    """A catalogue name in the middle of a sentence; names and abbreviations stay as they are."""
+    if not name[1:2].islower() or name.startswith(PROPER):
+        return name
+    return name[:1].lower() + name[1:]
+
+
+def sentence(text: str) -> str:
+    """With a capital, unless it begins with a name of a part (``mlx5_0``), and a full stop."""
+    first = text.split(maxsplit=1)[0].rstrip(":") if text.strip() else ""
+    own = first in SMALL or any(c.isdigit() or c in "_:/" for c in first)
+    text = text if own else text[:1].upper() + text[1:]
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -130,18 +130,19 @@ class Catalogue:
         """
         found = self._found.get(code)
         if found is None:
-            found = self._nearest(code)
+            found = self.known(code) or _uncatalogued(code)
             if len(self._found) < FOUND_LIMIT:
                 self._found[code] = found
         return found
 
-    def _nearest(self, code: str) -> Fault:
+    def known(self, code: str) -> Fault | None:
+        """The same; None for a code of no known family."""
         parts = code.split(".")
         for end in range(len(parts), 0, -1):
             fault = self._faults.get(".".join(parts[:end]))
             if fault is not None:
                 return fault
-        return self._faults.get(f"{parts[0]}.unknown") or _uncatalogued(code)
+        return self._faults.get(f"{parts[0]}.unknown")
 
     def with_overrides(self, files: Iterable[Path]) -> "Catalogue":
         """This catalogue with the entries of a site's own files added or replaced."""

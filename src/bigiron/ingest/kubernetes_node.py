@@ -138,11 +138,19 @@ class NodeObject:
         return NodeState(self.name, state, reason, "", since, now, tuple(flags))
 
     def _why_cordoned(self) -> str:
-        for key, value in self._notes.items():
-            if str(key).rpartition("/")[2] in ("reason", "cordon-reason", "drain-reason"):
-                return str(value)
-        taints = [taint for taint in self._taints() if not _is_standard(taint)]
-        return ", ".join(f"{t.get('key')}={t.get('value') or ''}".rstrip("=") for t in taints)
+        """The reason somebody noted, and the taints that are not Kubernetes' own."""
+        noted = [
+            str(value)
+            for key, value in self._notes.items()
+            if str(key).rpartition("/")[2] in ("reason", "cordon-reason", "drain-reason")
+        ]
+        taints = [
+            f"{taint.get('key')}={taint.get('value') or ''}".rstrip("=")
+            for taint in self._taints()
+            if not _is_standard(taint) and not str(taint.get("key")).startswith(OURS)
+        ]
+        told = noted[:1] + ([f"taint {', '.join(taints)}"] if taints else [])
+        return "; ".join(told)
 
     def _cordoned_at(self) -> datetime | None:
         key = "node.kubernetes.io/unschedulable"
@@ -208,8 +216,11 @@ class NodeObject:
 
     def _of_spec(self) -> Iterator[Event]:
         why = self._why_cordoned()
-        if self._spec.get("unschedulable") is True and not why.startswith(f"{OURS}:"):
-            yield self._event("k8s.cordoned", why or "cordoned", self._cordoned_at())
+        if self._spec.get("unschedulable") is True:
+            # Whoever cordoned it has judged it; a taint beside that only says what they found.
+            if not why.startswith(f"{OURS}:"):
+                yield self._event("k8s.cordoned", why, self._cordoned_at())
+            return
         for taint in self._taints():
             key, value = str(taint.get("key") or ""), str(taint.get("value") or "")
             if (
