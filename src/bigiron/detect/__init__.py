@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from bigiron.detect.hygiene import Clean
+
 Key = tuple[str, str]
 """Node and device name ("" is the node itself)."""
 
@@ -54,10 +56,15 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What is known of the nodes and their parts."""
+    """What is known of the nodes and their parts.
+
+    ``units`` is the identity (UUID, serial) of the part that sits at a key now, where one is
+    known: it moves when indexes move, ``devices`` may not.
+    """
 
     nodes: Mapping[str, Node] = field(default_factory=dict)
     devices: Mapping[Key, Device] = field(default_factory=dict)
+    units: Mapping[Key, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +190,19 @@ class Block:
     facts: Mapping[Key, Mapping[str, Fact]] = field(default_factory=dict)
     states: Mapping[str, NodeState] = field(default_factory=dict)
     maintenance: Sequence[Maintenance] = ()
+    clean: "Clean | None" = None
+    """The same step after hygiene, one table a kind of part; None in tests of folds without it."""
 
 
 S = TypeVar("S")
 
 
 class StatefulDetector(Protocol[S]):
-    """A pure fold over blocks; its state must survive msgspec's JSON there and back."""
+    """A pure fold over blocks; its state must survive msgspec's JSON there and back.
+
+    A state may hold numpy arrays (fields of type NDArray): ``detect.state`` packs them. A step
+    gives a new state; arrays of the old one are not written to.
+    """
 
     name: str
     reads: tuple[str, ...]
