@@ -27,11 +27,11 @@ _FLOAT = re.compile(r"^\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$")
 class _Reader:
     def sniff(self, head: Head) -> float:
         text = head.text
-        if _INACTIVE.search(text):
-            return 0.92
         lines = [line[:MAX_LINE].rstrip() for line in text.splitlines()[:300]]
         if not any(_GPU.match(line) for line in lines):
             return 0.0
+        if _INACTIVE.search(text):
+            return 0.92
         if any(_STATUS.match(line) or _COUNTER.match(line) for line in lines):
             return 0.92
         return 0.92 if _NONE.search(text) else 0.0
