@@ -245,6 +245,12 @@ def test_logs_are_recognised(name: str, low: float) -> None:
         "JobID|User|State|Start\n17|trainer|FAILED|2026-03-01T00:00:00\n",
         "NodeName=n1 Arch=x86_64 CoresPerSocket=32\n   State=IDLE+DRAIN\n",
         '<?xml version="1.0" ?>\n<nvidia_smi_log>\n</nvidia_smi_log>\n',
+        "apiVersion: v1\ndata:\n  rules.json: |\n    {\n"
+        '      "reason": "FilesystemIsReadOnly",\n'
+        '      "pattern": "Remounting filesystem read-only"\n    }\n',
+        "package main\n\nfunc TestPanic() {\n"
+        '\tline := "Kernel panic - not syncing: hung_task: blocked tasks",\n'
+        "\tif got(line) {\n\t}\n}\n",
     ],
 )
 def test_other_tools_outputs_are_not_logs(text: str) -> None:

@@ -10,6 +10,8 @@ from bigiron.ingest.xid_line import XidLine
 LINES = 200
 NOW = datetime(9999, 1, 1, tzinfo=UTC)
 """Any year will do to recognise a stamp without one."""
+_OPEN = ("{", "}", "[", "(", ";", "},", "],", ",")
+"""What lines of programs and configurations end in."""
 
 _SURE = frozenset({"kmsg", "dmesg", "ctime", "dmesg-x", "dmesg-iso", "fabric", "journal-json"})
 _LIKELY = frozenset({"bsd", "iso", "rfc5424", "container", "container-json", "kernel"})
@@ -32,9 +34,18 @@ def score(head: Head, knowledge: Knowledge) -> float:
     prefixed = [rate for rate in told if rate > 0]
     if prefixed and 2 * len(prefixed) >= len(told):
         return sum(prefixed) / len(prefixed)
-    if lines[0].lstrip()[:1] in ("{", "<") or lines[0].strip() == "[":
+    if lines[0].lstrip()[:1] in ("{", "<") or lines[0].strip() == "[" or _structured(lines):
         return 0.0
     return 0.6 if any(_means(line, prefixes, knowledge) for line in lines) else 0.0
+
+
+def _structured(lines: list[str]) -> bool:
+    """Whether it is a program or a configuration: those quote messages, as rules to look for."""
+    marks = sum(
+        line.lstrip().startswith(('"', "{", "}", "]", "//", "- ")) or line.rstrip().endswith(_OPEN)
+        for line in lines
+    )
+    return len(lines) > 5 and 3 * marks > len(lines)
 
 
 def _rate(line: str, prefixes: Prefixes, knowledge: Knowledge) -> float | None:
