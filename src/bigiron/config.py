@@ -80,7 +80,9 @@ class PrometheusConfig(Section, frozen=True):
 class ScrapeConfig(Section, frozen=True):
     """Exporter pages fetched directly, where no Prometheus runs."""
 
-    targets: Annotated[tuple[str, ...], Meta(description="URLs of exporter pages.")]
+    targets: Annotated[
+        tuple[str, ...], Meta(description="Exporter pages, each as URL or NODE=URL.")
+    ]
     every_s: Annotated[float, Meta(gt=0, le=3600, description="Seconds between two scrapes.")] = (
         15.0
     )
@@ -106,6 +108,9 @@ class SlurmConfig(Section, frozen=True):
     path: Annotated[str, Meta(description="Directories that hold the commands, joined by ':'.")] = (
         "/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin"
     )
+    conf: Annotated[
+        str, Meta(description="slurm.conf, handed to the commands as SLURM_CONF; empty: theirs.")
+    ] = ""
 
 
 class KubernetesConfig(Section, frozen=True):
@@ -116,6 +121,9 @@ class KubernetesConfig(Section, frozen=True):
         str, Meta(description="kubeconfig file; empty: in-cluster, KUBECONFIG or ~/.kube/config.")
     ] = ""
     context: Annotated[str, Meta(description="Context of the kubeconfig; empty: its current.")] = ""
+    url: Annotated[
+        str, Meta(description="Address of an API server that needs no kubeconfig, or a proxy's.")
+    ] = ""
 
 
 class PolicyConfig(Section, frozen=True):

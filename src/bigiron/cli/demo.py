@@ -97,9 +97,9 @@ def _config(place: Path, source: str) -> str:
     return f"""# The demo's hub. Its times are compressed; a real fleet keeps the defaults.
 [hub]
 folder = "{place / "hub"}"
-window_s = 600.0
+window_s = 300.0
 fresh_s = 15.0
-sustain_s = 20.0
+sustain_s = 30.0
 
 {source}
 [[kernel_log]]

@@ -13,7 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from bigiron import __version__
+from bigiron import __version__, faults
 from bigiron.cli import EXIT_USAGE
 from bigiron.cli.place import configured, place, place_options
 from bigiron.cli.table import at, show
@@ -72,6 +72,7 @@ def hub(
     if status:
         return _status(where)
     config = _with(configured(config_file), prometheus, scrape, kernel_log)
+    faults.use(fault_files(config, config_file))
     if slurm and config.slurm is None:
         config = msgspec.structs.replace(config, slurm=SlurmConfig())
     if kubernetes and config.kubernetes is None:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from bigiron import faults
 from bigiron.cli import EXIT_USAGE
 from bigiron.cli.place import moment
 from bigiron.cli.table import console
@@ -17,7 +18,7 @@ from bigiron.config import load as load_config
 from bigiron.errors import Permanent
 from bigiron.hub.scan import Row, Scan
 from bigiron.hub.scan import scan as run
-from bigiron.hub.settings import settings
+from bigiron.hub.settings import fault_files, settings
 from bigiron.hub.sources import sources
 from bigiron.model import Health
 from bigiron.nodesets import fold
@@ -54,9 +55,10 @@ def scan(
     Exit code: 0 healthy, 1 warning, 2 critical, 3 nothing reached, 4 wrong usage.
     """
     config = load_config(file) if file else Config()
+    faults.use(fault_files(config, file))
     logs = (*kernel_log, *(log.path for log in config.kernel_log))
     config = _with(config, prometheus, scrape, slurm, kubernetes)
-    asked = sources(config)
+    asked = sources(config, history_s=86_400.0)
     if not asked and not logs:
         click.echo(
             "bigiron: nothing to ask: name --prometheus, --scrape, --kernel-log, --slurm or "

@@ -1,11 +1,15 @@
 """What a configuration says is to be watched, as sources."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bigiron.config import Config, KubernetesConfig, PrometheusConfig, ScrapeConfig, SlurmConfig
 from bigiron.errors import ConfigError
 from bigiron.host import Host
 from bigiron.ingest import Source
+
+if TYPE_CHECKING:
+    from bigiron.ingest.scrape import Target
 
 FIRST_LOOK_S = 86_400.0
 """How far back a log is read that was never followed before."""
@@ -22,8 +26,10 @@ def watched(config: Config) -> list[str]:
     ]
 
 
-def sources(config: Config) -> list[Source]:
+def sources(config: Config, *, history_s: float = 7 * 86_400.0) -> list[Source]:
     """The sources, none of them asked yet. Raises ConfigError, Permanent (a bad address).
+
+    ``history_s`` is how far back ended jobs are read at first, a day at each poll.
 
     What a source needs is imported only where one is named.
     """
@@ -37,7 +43,7 @@ def sources(config: Config) -> list[Source]:
             for log in config.kernel_log
         ]
     if config.slurm is not None:
-        made.append(_slurm(config.slurm))
+        made.append(_slurm(config.slurm, history_s))
     if config.kubernetes is not None:
         made.append(_kubernetes(config.kubernetes))
     names = [source.name for source in made]
@@ -70,26 +76,42 @@ def _token(file: str) -> str:
 
 
 def _scrape(config: ScrapeConfig, number: int) -> Source:
-    from bigiron.ingest.scrape import ScrapeSource, Target
+    from bigiron.ingest.scrape import ScrapeSource
 
     return ScrapeSource(
-        [Target(url) for url in config.targets],
+        [_target(text) for text in config.targets],
         config.every_s,
         name=f"scrape {number}" if number else "scrape",
         timeout_s=config.timeout_s,
     )
 
 
-def _slurm(config: SlurmConfig) -> Source:
+def _target(text: str) -> "Target":
+    """``URL`` or ``NODE=URL``."""
+    from bigiron.ingest.scrape import Target
+
+    node, equals, url = text.partition("=")
+    return Target(url, node) if equals and "/" not in node else Target(text)
+
+
+def _slurm(config: SlurmConfig, history_s: float) -> Source:
     from bigiron.ingest.slurm import SlurmSource
 
-    host = Host(path=config.path)
-    return SlurmSource(host, every_s=config.every_s, timeout_s=config.timeout_s, jobs=config.jobs)
+    return SlurmSource(
+        Host(path=config.path, env={"SLURM_CONF": config.conf} if config.conf else {}),
+        every_s=config.every_s,
+        timeout_s=config.timeout_s,
+        jobs=config.jobs,
+        history_s=history_s,
+    )
 
 
 def _kubernetes(config: KubernetesConfig) -> Source:
     from bigiron.ingest.kubernetes_live import KubernetesSource
 
     return KubernetesSource(
-        every_s=config.every_s, kubeconfig=config.kubeconfig, context=config.context
+        every_s=config.every_s,
+        kubeconfig=config.kubeconfig,
+        context=config.context,
+        url=config.url,
     )

@@ -1,5 +1,6 @@
 """Exporters asked directly, where no Prometheus is at hand."""
 
+import re
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,9 @@ from bigiron.ingest.openmetrics_series import host_of
 from bigiron.model import Batch, Device, Fact, Note, Sample
 
 _ACCEPT = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
+_NODENAME = re.compile(
+    rb'^node_uname_info\{[^}\n]{0,2000}?nodename="([^"\n]{1,253})"', re.MULTILINE
+)
 _THREADS = 16
 _PAGE_BYTES = 64 * 1024 * 1024
 
@@ -38,6 +42,38 @@ class _Scrape:
     problem: str
 
 
+@dataclass(slots=True)
+class _Watch:
+    """A target, its connection and what is known of its page."""
+
+    target: Target
+    client: HttpClient
+    parser: PageParser
+    named: str = ""
+
+    def scrape(self) -> _Scrape:
+        """The page now, or why there is none."""
+        at, start = datetime.now(UTC), time.monotonic()
+        page, problem = None, ""
+        try:
+            answer = self.client.get(accept=_ACCEPT)
+            self._name(answer.body)
+            page = self.parser.parse(answer.body)
+            if not page.counts.lines:
+                page, problem = None, f"{self.client.url}: not an exporter's page"
+        except (Temporary, Permanent) as error:
+            problem = str(error)
+        return _Scrape(self.target, at, time.monotonic() - start, page, problem)
+
+    def _name(self, body: bytes) -> None:
+        """node_exporter's page is about the host it names, whatever address it was asked at."""
+        said = _NODENAME.search(body)
+        name = said[1].decode("utf-8", "replace") if said else ""
+        if name and name != self.named and not self.target.node:
+            self.named = name
+            self.parser = PageParser(name, fixed=True)
+
+
 class ScrapeSource:
     """Fetches every target's page, at most 16 at once; one that fails has ``node_scrape_up`` 0."""
 
@@ -53,7 +89,7 @@ class ScrapeSource:
         self.name = name
         self.every_s = every_s
         self._targets = [
-            (
+            _Watch(
                 target,
                 HttpClient(target.url, access, timeout_s=timeout_s, limit_bytes=_PAGE_BYTES),
                 PageParser(target.node or _host(target.url), fixed=bool(target.node)),
@@ -67,7 +103,7 @@ class ScrapeSource:
         del cursor
         now = datetime.now(UTC)
         with ThreadPoolExecutor(max(1, min(_THREADS, len(self._targets)))) as threads:
-            scrapes = list(threads.map(lambda one: _scrape(*one), self._targets))
+            scrapes = list(threads.map(_Watch.scrape, self._targets))
         samples: list[Sample] = []
         devices: list[Device] = []
         facts: list[Fact] = []
@@ -93,8 +129,8 @@ class ScrapeSource:
 
     def close(self) -> None:
         """Let go of the connections."""
-        for _, client, _ in self._targets:
-            client.close()
+        for one in self._targets:
+            one.client.close()
 
     def _health(self, scrape: _Scrape) -> list[Sample]:
         target = scrape.target
@@ -107,19 +143,6 @@ class ScrapeSource:
             Sample(node, job, "node_scrape_up", up, scrape.time),
             Sample(node, job, "node_scrape_duration_seconds", scrape.took_s, scrape.time),
         ]
-
-
-def _scrape(target: Target, client: HttpClient, parser: PageParser) -> _Scrape:
-    at, start = datetime.now(UTC), time.monotonic()
-    page, problem = None, ""
-    try:
-        answer = client.get(accept=_ACCEPT)
-        page = parser.parse(answer.body)
-        if not page.counts.lines:
-            page, problem = None, f"{client.url}: not an exporter's page"
-    except (Temporary, Permanent) as error:
-        problem = str(error)
-    return _Scrape(target, at, time.monotonic() - start, page, problem)
 
 
 def _host(url: str) -> str:
