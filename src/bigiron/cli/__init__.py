@@ -32,6 +32,7 @@ COMMANDS: dict[str, Entry] = {
     "demo": Entry("demo", "A simulated fleet: faults injected, found and explained."),
     "sim": Entry("sim", "Simulate a fleet: recordings to try things on."),
     "replay": Entry("replay", "Run the whole pipeline over a recorded fleet's history."),
+    "score": Entry("score", "Compare what a replay found with what really happened."),
     "config": Entry("config", "Show an example bigiron.toml, or check one."),
 }
 
