@@ -47,7 +47,7 @@ def each(episode: Episode, state: State, since_s: float) -> Iterator[str]:
     """What an episode goes on doing ``since_s`` seconds after its onset."""
     n, g = episode.node, episode.gpu
     if episode.kind == "thermal_degradation":
-        state.resistance[n, g] = max(state.resistance[n, g], 0.055 + min(since_s, 60) / 60 * 0.03)
+        state.resistance[n, g] = max(state.resistance[n, g], 0.055 + min(since_s, 30) / 30 * 0.05)
     elif episode.kind == "slow_clock":
         state.slow[n, g] = max(state.slow[n, g], 0.22)
     elif episode.kind == "ib_link_down" and since_s < 60:
