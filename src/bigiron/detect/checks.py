@@ -85,7 +85,7 @@ def _weighed(known: Fault, status: CheckStatus) -> Asks:
     """What the catalogue asks for. A warning is a warning; a node that failed a test is not fit
     for work until it passes, even where only a setting is wrong.
     """
-    if status is CheckStatus.WARN or known.severity is Severity.INFO:
+    if status is CheckStatus.WARN:
         return Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END, known.blame)
     severity = max(known.severity, Severity.CRITICAL, key=lambda s: s.rank)
     if known.action is ActionKind.NONE:

@@ -269,7 +269,9 @@ def _reason(incident: Incident) -> Iterator[str]:
     event = incident.last.event
     if incident.code.startswith(("slurm.", "k8s.")) and event.text:
         by = f", by {event.attrs['by']}" if event.attrs.get("by") else ""
-        yield f"The reason given{by}: {event.text.strip()[:300]}"
+        said = event.text.strip()[:300]
+        only_state = said.replace("+", "").replace("_", "").isupper()
+        yield f"Its state: {said}" if only_state else f"The reason given{by}: {said}"
 
 
 def _of_program(incident: Incident, tenants: Tenants) -> tuple[_Judged, str]:

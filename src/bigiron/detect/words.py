@@ -25,6 +25,7 @@ VERBS = {
     "xid.120": "had a GSP error",
     "ib.link_down": "lost its link",
     "amdgpu.lost": "was lost from the bus",
+    "k8s.gpu_unhealthy": "is unhealthy by Kubernetes' word",
     "nvrm.gpu_lost": "was lost",
 }
 """What a fault does, where saying so reads better than the catalogue's name for it."""
@@ -32,6 +33,7 @@ VERBS = {
 KINDS = {
     "gpu": "GPU",
     "switch": "NVSwitch",
+    "ibswitch": "InfiniBand switch",
     "nic": "network adapter",
     "nvme": "NVMe drive",
     "dimm": "memory module",
@@ -45,7 +47,6 @@ PREFIXES = (
     ("gpu", "gpu"),
     ("kfd", "gpu"),
     ("nvswitch", "switch"),
-    ("switch", "switch"),
     ("nvme", "nvme"),
     ("mlx", "nic"),
     ("nic", "nic"),
@@ -84,6 +85,8 @@ def device_words(window: Window, node: str, device: str, kind: str = "") -> str:
         return f"{noun} {short(device)}"
     if bus:
         return f"{noun} {short(bus)} ({device})"
+    if noun.lower().endswith(device):
+        return noun
     number = device.removeprefix("gpu")
     return f"{noun} {number if number.isdigit() else device}"
 
@@ -100,12 +103,13 @@ def short(bus: str) -> str:
 
 
 def when(event: Event) -> str:
-    """`` at 2026-03-02 16:24:18``, or the kernel's own clock where there is no other, or ""."""
+    """`` at 2026-03-02 16:24:18``, or by the kernel's own clock, or the line; "" if none helps."""
     if event.time is not None:
         return f" at {at(event.time)}"
     if event.uptime_s is not None:
         return f" {event.uptime_s:.0f} s after boot"
-    return f" in line {event.line}" if event.line else ""
+    tabled = event.code.startswith(("slurm.", "k8s."))  # a row's number says nothing of time
+    return f" in line {event.line}" if event.line and not tabled else ""
 
 
 def at(time: datetime) -> str:

@@ -18,6 +18,9 @@ from bigiron.model import Device, Fact, Job, Maintenance, Node, Note, Observatio
 UNNAMED = "host"
 """The name of the only machine when nothing names it."""
 
+SCHEDULERS = ("slurm_", "kubernetes_")
+"""Formats that name every node they are about; what else they say is of the whole cluster."""
+
 _SUFFIX = re.compile(r"\.(?:log|txt|xml|json|jsonl|csv|out|prom|psv|gz)$")
 _ROTATION = re.compile(r"(?:[.-]\d+|[-_]?(?:old|prev|current))$")
 
@@ -62,11 +65,8 @@ class Reading:
 
     @property
     def homeless(self) -> bool:
-        """Whether it is about no machine: a manifest, a rank of a job, a list of jobs."""
-        jobs = self.observations and all(
-            isinstance(seen, Job | Maintenance) for seen in self.observations
-        )
-        return self.golden or self.of_rank or bool(jobs)
+        """Whether it is of no machine: a manifest, a rank of a job, a scheduler's word."""
+        return self.golden or self.of_rank or self.format.startswith(SCHEDULERS)
 
     @property
     def parts(self) -> frozenset[str]:

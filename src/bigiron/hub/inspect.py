@@ -36,6 +36,10 @@ from bigiron.model import (
 __all__ = ["Diagnosis", "Report", "Seen", "exit_code", "inspect", "judge", "owned", "read_all"]
 
 
+AGES_S = 1e9
+"""Some thirty years: a document's jobs are kept whatever their age."""
+
+
 class Seen(msgspec.Struct, frozen=True):
     """A document, what it was recognised as, whose it is and how much it held."""
 
@@ -83,7 +87,13 @@ def judge(
 ) -> tuple[list[Finding], Window]:
     """What is claimed of everything read, and the window it was claimed of; ``notes`` grows."""
     memory = Memory(
-        Limits(series_s=float("inf"), gap_s=0.0, events_s=float("inf"), events_per_key=1000)
+        Limits(
+            series_s=float("inf"),
+            gap_s=0.0,
+            events_s=float("inf"),
+            events_per_key=1000,
+            jobs_s=AGES_S,
+        )
     )
     newest = datetime.min.replace(tzinfo=UTC)
     machines = [r for r in readings if not r.golden and not r.of_rank]
@@ -209,6 +219,7 @@ def parts(node: str, window: Window) -> str:
 
 _OTHER_PARTS = (
     ("switch", "NVSwitch", "NVSwitches"),
+    ("ibswitch", "InfiniBand switch", "InfiniBand switches"),
     ("nic", "network adapter", "network adapters"),
     ("nvme", "NVMe drive", "NVMe drives"),
 )

@@ -39,7 +39,7 @@ class Ibswinfo:
         yield Device(
             document.node,
             "switch",
-            "switch",
+            "ibswitch",
             said.get("GUID", ""),
             model=said.get("product name", ""),
             vendor="Mellanox",

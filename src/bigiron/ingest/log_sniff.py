@@ -1,5 +1,6 @@
 """How surely a document is a kernel or system log."""
 
+import re
 from datetime import UTC, datetime
 
 from bigiron.ingest import Head, log_json
@@ -12,6 +13,9 @@ NOW = datetime(9999, 1, 1, tzinfo=UTC)
 """Any year will do to recognise a stamp without one."""
 _OPEN = ("{", "}", "[", "(", ";", "},", "],", ",")
 """What lines of programs and configurations end in."""
+
+_TEMPLATE = re.compile(r"\.\*|\\[dwsS]|%(?:l*[udxsp]|0\d+l*x)")
+"""Regular expressions and format strings: a list of what to look for is no log."""
 
 _SURE = frozenset({"kmsg", "dmesg", "ctime", "dmesg-x", "dmesg-iso", "fabric", "journal-json"})
 _LIKELY = frozenset({"bsd", "iso", "rfc5424", "container", "container-json", "kernel"})
@@ -74,6 +78,8 @@ def _form(parsed: LogLine, knowledge: Knowledge) -> float:
 def _means(line: str, prefixes: Prefixes, knowledge: Knowledge) -> bool:
     if "NVRM: " in line:
         return True
+    if _TEMPLATE.search(line):
+        return False
     if "Xid" in line and isinstance(knowledge.xids.parse(line), XidLine):
         return True
     return knowledge.patterns.match(prefixes.parse(line).message) is not None

@@ -27,6 +27,7 @@ _KNOWN = frozenset(
     + ["index", "timestamp", "count", "driver_version", "pci.bus_id", "pid", "process_name"]
     + ["used_gpu_memory", "gpu_recovery_action", "retired_pages.address", "retired_pages.cause"]
 )
+_ANYBODYS = frozenset({"name", "index", "count", "timestamp", "pid", "process_name"})
 _COMMAND = re.compile(
     r"nvidia-smi\b.*?--query-(?P<what>[\w-]+)[= ]['\"]?(?P<fields>[\w.,]+)(?P<rest>.*)$"
 )
@@ -47,7 +48,7 @@ class _Reader:
         lines = [line[:LINE_LIMIT] for line in head.text.splitlines()[:50] if line.strip()]
         if any(_COMMAND.search(line) for line in lines[:20]):
             return 0.9
-        headers = {line for line in lines if _is_header(line)}
+        headers = {line for line in lines if _is_header(line) and _ours(line, head.text)}
         names = sum("," not in line for line in headers)
         if headers and names < 2:  # a mere list of names is no table
             return 0.9
@@ -86,6 +87,11 @@ def _is_header(line: str) -> bool:
     known = sum(name in _KNOWN for name in names)
     dotted = sum(bool(re.fullmatch(r"[a-zA-Z][\w]*(?:\.\w+)*", name)) for name in names)
     return known >= 1 and known * 3 >= len(names) and dotted == len(names)
+
+
+def _ours(header: str, text: str) -> bool:
+    """Whether it names more than a table of anything might, or the rest is of NVIDIA's."""
+    return "NVIDIA" in text or bool(set(_columns(header)) & _KNOWN - _ANYBODYS)
 
 
 def _names_columns(line: str, table: _Table) -> bool:
