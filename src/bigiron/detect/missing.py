@@ -4,12 +4,13 @@ Missing is never healthy, and what is missing on many nodes at once is the monit
 not theirs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from bigiron.detect import Series, Window, detector
 from bigiron.detect.claims import INFO, Asks, claim
+from bigiron.detect.fewer import GONE, LOST, fewer
 from bigiron.model import (
     ActionKind,
     Blame,
@@ -36,9 +37,11 @@ MOVING = ("gpu_power_watts", "gpu_temp_celsius", "gpu_sm_clock_hertz", "gpu_util
 BUSY_W = 150.0
 """Above this a GPU works; its power reading then never stands still."""
 
-GONE = Asks(Severity.CRITICAL, ActionKind.DRAIN, When.JOB_END)
 FROZEN = Asks(Severity.CRITICAL, ActionKind.CHECK, When.NOW, Blame.SOFTWARE)
 UNSEEN = Asks(Severity.WARNING, ActionKind.CHECK, When.NOW, Blame.UNKNOWN)
+
+LAG_S = 35.0
+"""Two scrapes at the usual fifteen seconds, and some."""
 
 OUT = frozenset({"drain", "down", "maint"})
 
@@ -59,9 +62,10 @@ class Pulse:
 @detector(every_s=15.0)
 def missing(window: Window) -> Iterator[Finding | Recovery]:
     """GPUs, metrics and nodes that were there and are not seen any more."""
-    if window.single_look:
-        return
     pulses = _pulses(window)
+    if window.single_look:
+        yield from _one_look(window, pulses)
+        return
     unseen, silent = [], []
     for node, pulse in sorted(pulses.items()):
         if _stale(window, window.last_seen(node)):
@@ -78,6 +82,36 @@ def missing(window: Window) -> Iterator[Finding | Recovery]:
         yield Recovery(f"{NAME}|node.exporter_down|{node}", "its GPUs are seen again")
         yield from _gpus(window, node, pulse)
         yield from _frozen(window, node, pulse)
+    away = {*unseen, *silent}
+    shown = {n: _shown(window, p) for n, p in pulses.items() if n not in away}
+    yield from fewer(window, shown, {n: p.gpus.keys() for n, p in pulses.items()})
+
+
+def _one_look(window: Window, pulses: dict[str, Pulse]) -> Iterator[Finding]:
+    """What can be said without a past: exporters that do not answer, GPUs fewer than elsewhere."""
+    up: dict[str, list[float]] = {}
+    for (node, _), series in window.series.get("node_scrape_up", {}).items():
+        up.setdefault(node, []).append(series.last)
+    dead = [node for node, answers in sorted(up.items()) if not any(answers)]
+    for finding in _nodes(window, dead, len(up), "node.missing", "is not scraped"):
+        if isinstance(finding, Finding):
+            yield finding
+    shown = {n: _shown(window, p) for n, p in pulses.items() if n not in dead}
+    yield from fewer(window, {n: gpus for n, gpus in shown.items() if gpus}, {})
+
+
+def _shown(window: Window, pulse: Pulse) -> Set[str]:
+    """The whole GPUs (no MIG parts) of a node with fresh samples.
+
+    All GPUs of a page are scraped together: in one look, a GPU that was not in the last scrapes
+    of its page is gone, however young its last sample.
+    """
+    oldest_s = (pulse.newest_gpu or 0.0) - (LAG_S if window.single_look else float("inf"))
+    return {
+        g
+        for g, t in pulse.gpus.items()
+        if g and ":" not in g and not _stale(window, t) and t >= oldest_s
+    }
 
 
 def _pulses(window: Window) -> dict[str, Pulse]:
@@ -166,9 +200,6 @@ def _gpus(window: Window, node: str, pulse: Pulse) -> Iterator[Finding | Recover
             confidence=0.9,
             asks=GONE,
         )
-
-
-LOST = frozenset({"xid.79", "nvrm.gpu_lost", "nvrm.fallen_off", "amdgpu.lost"})
 
 
 def _frozen(window: Window, node: str, pulse: Pulse) -> Iterator[Finding | Recovery]:
