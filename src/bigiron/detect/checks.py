@@ -60,7 +60,7 @@ def recoveries(standing: Iterable[Finding], window: Window) -> Iterator[Recovery
 def _failed(result: CheckResult, window: Window) -> Finding:
     code = result.code or f"check.{_word(result.check)}"
     known = entry(code) if result.code else None
-    who = f"{device_words(window, result.node, result.device)}: " if result.device else ""
+    who = f"{_device(window, result)}: " if result.device else ""
     verb = "failed" if result.status is CheckStatus.FAIL else "warned"
     told = f" ({label(code)})" if result.code else ""
     text = f"{who}{_said(result.check)} {verb}{told}{_why(result)}"
@@ -96,7 +96,15 @@ def _weighed(known: Fault, status: CheckStatus) -> Asks:
 def _said(check: str) -> str:
     """A check as people call it: ``DCGM test "pcie"`` for ``dcgm.pcie``."""
     family, _, test = check.partition(".")
-    return f'DCGM test "{test.replace("_", " ")}"' if family == "dcgm" and test else check
+    if family == "dcgm" and test:
+        return f'DCGM test "{test.replace("_", " ")}"'
+    return f'check "{check}"'
+
+
+def _device(window: Window, result: CheckResult) -> str:
+    """A part known by its address alone is a GPU: those are what is tested so."""
+    kind = "gpu" if ":" in result.device else ""
+    return device_words(window, result.node, result.device, kind)
 
 
 def _why(result: CheckResult) -> str:
@@ -114,13 +122,13 @@ def _did_not_run(results: Sequence[CheckResult], window: Window) -> Finding:
     devices = [one.device for one in results if one.device]
     of = f" on {len(devices)} devices ({', '.join(devices)})" if len(devices) > 1 else ""
     if len(devices) == 1:
-        of = f" on {device_words(window, result.node, result.device)}"
+        of = f" on {_device(window, result)}"
     text = sentence(f"{_said(result.check)} did not run{of}: {result.text or 'no reason given'}")
     return claim(
         NAME,
         f"check.error.{_word(result.check)}",
         Subject(node=result.node, device=result.device if len(results) == 1 else ""),
-        (text, "That is no pass."),
+        (text, "That is no pass: nothing is known until it has run."),
         since=result.time,
         evidence=tuple(_evidence(one) for one in results),
         asks=UNTRIED if window.single_look else INFO,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from bigiron.detect import Key, Window, detector
 from bigiron.detect.claims import INFO, Asks, claim
 from bigiron.detect.limits import codes_told
-from bigiron.detect.words import device_words
+from bigiron.detect.words import device_words, sentence
 from bigiron.model import (
     ActionKind,
     Blame,
@@ -281,7 +281,7 @@ def _differs(
     (node, device), fact = held
     who = node
     if device:
-        who = f"{node}, {device_words(window, node, device)}"
+        who = f"{device_words(window, node, device)} of {node}"
     should = " or ".join(_said(fact.name, v) for v in allowed)
     whose = "as declared" if how == "declared" else f"as nearly all of {others} others"
     has = f"{_label(fact.name)} {_said(fact.name, fact.value)}"
@@ -289,12 +289,17 @@ def _differs(
         NAME,
         f"{relevant.fault}.{fact.name}",
         Subject(node=node, device=device),
-        (f"{who} has {has}; it should be {should}, {whose}.", relevant.effect),
+        (_sentence(who, f"has {has}; it should be {should}, {whose}"), relevant.effect),
         since=fact.time,
         evidence=(_evidence(held),),
         confidence=1.0 if how == "declared" else 0.8,
         asks=DRIFT,
     )
+
+
+def _sentence(who: str, text: str) -> str:
+    """A node's name stands as it is, a part's noun gets a capital."""
+    return sentence(f"{who} {text}") if " " in who else f"{who} {text}."
 
 
 def _differ(same: Sequence[Held], relevant: Relevant, allowed: Sequence[FactValue]) -> Finding:
