@@ -57,8 +57,9 @@ def _case(folder: Path, case: dict[str, Any]) -> tuple[str, list[str], str]:
     problems += [f"says /{p}/" for p in case.get("not", []) if re.search(p, text, re.I)]
     if case.get("format") and case["format"] not in {seen.format for seen in report.seen}:
         problems.append(f"read as {', '.join(s.format for s in report.seen) or 'nothing'}")
-    first = next((f for d in report.diagnoses for f in d.findings), None)
-    said = first.because[0] if first else {0: "healthy", 3: "nothing recognised"}[report.exit_code]
+    found = [*report.groups, *(f for d in report.diagnoses for f in d.findings)]
+    first = next(iter(found), None)
+    said = first.because[0] if first else "healthy" if report.exit_code == 0 else "nothing"
     return " ".join(case["paths"]), problems, said
 
 
@@ -70,6 +71,7 @@ def _text(report: Report) -> str:
         for f in findings
     ]
     lines += [f"note {note.what}" for note in report.notes]
+    lines += [f"jobs {sum(report.jobs.values())}"] if report.jobs else []
     lines += [f"host {d.node} {d.health} {d.parts}" for d in report.diagnoses]
     return "\n".join(lines)
 
