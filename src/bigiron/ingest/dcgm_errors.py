@@ -61,7 +61,7 @@ _MESSAGES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"row re-?map(?:ping)? fail|failed to re-?map", "ROW_REMAP_FAILURE"),
         (r"uncorrectable (?:rows?|memory errors).*remapped", "UNCORRECTABLE_ROW_REMAP"),
         (r"pending page retirements?.*double|DBE.*pending", "DBE_PENDING_PAGE_RETIREMENTS"),
-        (r"pending page retirement", "PENDING_PAGE_RETIREMENTS"),
+        (r"pending (?:page retirement|retired page)", "PENDING_PAGE_RETIREMENTS"),
         (r"volatile double[- ]bit", "VOLATILE_DBE_DETECTED"),
         (r"volatile single[- ]bit|more than \d+ single-bit", "VOLATILE_SBE_DETECTED"),
         (r"retired pages.*(?:double[- ]bit|DBE)", "RETIRED_PAGES_DBE_LIMIT"),

@@ -9,6 +9,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from io import BytesIO
 
 from bigiron.errors import ParseError
@@ -23,6 +24,10 @@ _START = "Start of NVIDIA bug report log file"
 _RULE = re.compile(r"^_{20,}\s*$")
 _LS = re.compile(r"^\*\*\* ls: ")
 _UNAME = re.compile(r"^uname:\s+Linux\s+(?P<host>[A-Za-z0-9][\w.-]{0,252})\s")
+_DATE = re.compile(
+    r"^Date:\s+\w{3}\s+(?P<month>\w{3})\s+(?P<day>\d{1,2})\s+(?P<clock>\d{1,2}:\d{2}:\d{2})"
+    r"(?:\s+(?P<half>[AP]M))?(?:\s+[\w+-]+)?\s+(?P<year>\d{4})\s*$"
+)
 _GZIP = b"\x1f\x8b"
 
 
@@ -37,12 +42,27 @@ class _Reader:
         if _START not in text:
             raise ParseError(document.name, 1, "no NVIDIA bug report in it")
         host = next((m["host"] for line in text.splitlines()[:60] if (m := _UNAME.match(line))), "")
+        document = replace(document, now=_made(text) or document.now)
         if host and not document.node:
             document = replace(document, node=host)
             yield Node(host)
         yield from observe_sections(document, _sections(text))
         if not whole:
             yield Note(document.name, "report cut short, used as far as it goes")
+
+
+def _made(text: str) -> datetime | None:
+    """When the report was made, by its own Date line, taken as UTC: its logs' years hang on it."""
+    found = next((m for line in text.splitlines()[:60] if (m := _DATE.match(line))), None)
+    if found is None:
+        return None
+    hours = "%I:%M:%S %p" if found["half"] else "%H:%M:%S"
+    told = f"{found['year']} {found['month']} {found['day']} {found['clock']}"
+    told += f" {found['half']}" if found["half"] else ""
+    try:
+        return datetime.strptime(told, f"%Y %b %d {hours}").replace(tzinfo=UTC)
+    except ValueError:
+        return None
 
 
 def _unpacked_head(data: bytes) -> bytes:

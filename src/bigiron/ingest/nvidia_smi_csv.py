@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from bigiron.errors import ParseError
 from bigiron.ingest import Document, Head, pci_address, reader
 from bigiron.ingest.nvidia_failures import failure, failures
-from bigiron.ingest.nvidia_fields import FACTS, FLAGS, MEASURES, NUMBER_FACTS, canonical
+from bigiron.ingest.nvidia_fields import FACTS, FLAGS, MEASURES, NUMBER_FACTS, REASONS, canonical
 from bigiron.ingest.nvidia_gpu import Reading, device_name, observe
 from bigiron.ingest.nvidia_values import absent, clean, taken_at
 from bigiron.model import Device, Fact, FactValue, Note, Observation, Sample
@@ -26,6 +26,7 @@ _KNOWN = frozenset(
     + [source for source, _ in (*FLAGS, *FACTS)]
     + ["index", "timestamp", "count", "driver_version", "pci.bus_id", "pid", "process_name"]
     + ["used_gpu_memory", "gpu_recovery_action", "retired_pages.address", "retired_pages.cause"]
+    + [f"clocks_event_reasons.{reason}" for reason in ("active", *(name for name, _ in REASONS))]
 )
 _ANYBODYS = frozenset({"name", "index", "count", "timestamp", "pid", "process_name"})
 _COMMAND = re.compile(

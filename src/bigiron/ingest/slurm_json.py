@@ -18,7 +18,15 @@ from bigiron.ingest.slurm_job import job_of_json
 from bigiron.ingest.slurm_nodes import NodeRecord, record_of_json
 from bigiron.ingest.slurm_state import flags_of_all
 from bigiron.ingest.slurm_values import epoch, first_of, number, text_or_empty, words
-from bigiron.model import Maintenance, Node, Note, Observation, Sample
+from bigiron.model import (
+    CheckResult,
+    CheckStatus,
+    Maintenance,
+    Node,
+    Note,
+    Observation,
+    Sample,
+)
 from bigiron.nodesets import unfold
 
 _MARKS = re.compile(
@@ -138,12 +146,32 @@ def _statistics(found: dict[str, Any], now: datetime) -> Found:
             yield Sample("", "slurmctld", metric, float(value), now)
 
 
+def _pings(entries: list[Any], now: datetime, source: str) -> Found:
+    """``scontrol ping``: whether each controller answers."""
+    for entry in entries:
+        host = text_or_empty(first_of(entry, "hostname")) if isinstance(entry, dict) else ""
+        if not host:
+            yield None
+            continue
+        said = text_or_empty(first_of(entry, "pinged")) or "no word"
+        up = entry.get("responding") is True or said.upper() in {"UP", "RESPONDING"}
+        yield CheckResult(
+            host,
+            "slurm controller",
+            CheckStatus.PASS if up else CheckStatus.FAIL,
+            text="" if up else f"slurmctld on {host} does not answer: {said}",
+            time=now,
+            source=source,
+        )
+
+
 _LISTS: dict[str, Callable[[list[Any], datetime, str], Found]] = {
     "nodes": _nodes,
     "jobs": _jobs,
     "sinfo": _sinfo,
     "reservations": _reservations,
     "partitions": _partitions,
+    "pings": _pings,
 }
 
 
