@@ -1,5 +1,10 @@
-"""Whole commands, as a person waits for them: `bigiron --help`, `inspect` of a 1 MB kernel log."""
+"""Whole commands, as a person waits for them: `bigiron --help`, `inspect` of a 1 MB kernel log.
 
+Bytecode is cached, as an installer leaves it, in a folder of this run: the first, uncounted run of
+each command fills it.
+"""
+
+import os
 import statistics
 import subprocess
 import sys
@@ -20,8 +25,11 @@ def main() -> None:
             "bigiron --help": ["--help"],
             "bigiron inspect, 1 MB kernel log": ["inspect", str(log)],
         }
+        env = {**os.environ, "PYTHONPYCACHEPREFIX": str(Path(folder) / "bytecode")}
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
         for name, words in commands.items():
-            times = sorted(_run(words) for _ in range(RUNS))
+            _run(words, env)
+            times = sorted(_run(words, env) for _ in range(RUNS))
             median = statistics.median(times)
             met = "met" if median <= GOALS_MS[name] else "NOT met"
             print(
@@ -30,13 +38,14 @@ def main() -> None:
             )
 
 
-def _run(words: list[str]) -> float:
+def _run(words: list[str], env: dict[str, str]) -> float:
     began = time.perf_counter()
     subprocess.run(
         [sys.executable, "-m", "bigiron", *words],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         check=False,
+        env=env,
     )
     return 1000 * (time.perf_counter() - began)
 
