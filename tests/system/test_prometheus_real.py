@@ -1,6 +1,5 @@
 """Samples through a real Prometheus and a real VictoriaMetrics, started here on loopback."""
 
-import shutil
 import socket
 import subprocess
 import threading
@@ -14,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tests.system.need import need
 
 from bigiron.ingest.prometheus import PrometheusSource
 from bigiron.model import Batch, Sample
@@ -120,8 +120,7 @@ def server(
     command: Callable[[Path, int], list[str]] = request.param
     port = free_port()
     argv = command(tmp_path, port)
-    if shutil.which(argv[0]) is None:
-        pytest.skip(f"{argv[0]} is not installed (Debian package {argv[0]})")
+    need(argv[0])
     targets = ", ".join(f"'{exporter.address}'" for exporter in exporters)
     (tmp_path / "scrape.yml").write_text(
         "global: {scrape_interval: 1s, scrape_timeout: 1s}\n"

@@ -1,4 +1,4 @@
-"""A real Prometheus on loopback that scrapes the simulated exporters, where one is installed."""
+"""A real Prometheus or VictoriaMetrics on loopback that scrapes the simulated exporters."""
 
 import shutil
 import socket
@@ -15,12 +15,19 @@ READY_S = 15.0
 
 
 class Prometheus:
-    """Runs while the ``with`` block does. Raises NoData where Prometheus is not installed."""
+    """Runs while the ``with`` block does. Raises NoData where ``program`` is not installed."""
 
-    def __init__(self, folder: Path, page_port: int, names: tuple[str, ...], every_s: int) -> None:
-        self._program = shutil.which("prometheus")
+    def __init__(
+        self,
+        folder: Path,
+        page_port: int,
+        names: tuple[str, ...],
+        every_s: int,
+        program: str = "prometheus",
+    ) -> None:
+        self._program = shutil.which(program)
         if self._program is None:
-            raise NoData("prometheus: not installed")
+            raise NoData(f"{program}: not installed")
         self._folder = folder
         self._port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
@@ -33,14 +40,9 @@ class Prometheus:
         return f"http://127.0.0.1:{self._port}"
 
     def __enter__(self) -> "Prometheus":
-        with (self._folder / "prometheus.log").open("wb") as log:
+        with (self._folder / "server.log").open("wb") as log:
             self._process = subprocess.Popen(
-                [
-                    str(self._program),
-                    f"--config.file={self._folder / 'prometheus.yml'}",
-                    f"--storage.tsdb.path={self._folder / 'data'}",
-                    f"--web.listen-address=127.0.0.1:{self._port}",
-                ],
+                self._command(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -48,14 +50,34 @@ class Prometheus:
         deadline = time.monotonic() + READY_S
         while time.monotonic() < deadline:
             try:
-                with urllib.request.urlopen(f"{self.url}/-/ready", timeout=1):  # noqa: S310
+                ready = f"{self.url}/api/v1/query?query=1"
+                with urllib.request.urlopen(ready, timeout=1):  # noqa: S310
                     return self
             except (urllib.error.URLError, OSError):
                 if self._process.poll() is not None:
                     break
                 time.sleep(0.1)
         self.__exit__(None, None, None)
-        raise Permanent(f"prometheus did not start: see {self._folder / 'prometheus.log'}")
+        raise Permanent(f"{self._program} did not start: see {self._folder / 'server.log'}")
+
+    def _command(self) -> list[str]:
+        config, data = self._folder / "prometheus.yml", self._folder / "data"
+        address = f"127.0.0.1:{self._port}"
+        if Path(str(self._program)).name.startswith("victoria"):
+            return [
+                str(self._program),
+                f"-promscrape.config={config}",
+                f"-storageDataPath={data}",
+                f"-httpListenAddr={address}",
+                "-selfScrapeInterval=0",
+                "-search.latencyOffset=0s",
+            ]
+        return [
+            str(self._program),
+            f"--config.file={config}",
+            f"--storage.tsdb.path={data}",
+            f"--web.listen-address={address}",
+        ]
 
     def __exit__(
         self,
