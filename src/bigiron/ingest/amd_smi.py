@@ -9,7 +9,15 @@ import re
 from collections.abc import Iterator, Sequence
 
 from bigiron.errors import ParseError
-from bigiron.ingest import Document, Head, Reader, amd_smi_inventory, json_text, reader
+from bigiron.ingest import (
+    Document,
+    Head,
+    Reader,
+    amd_smi_inventory,
+    amd_smi_text,
+    json_text,
+    reader,
+)
 from bigiron.ingest.amd_smi_value import gpu_name, measure
 from bigiron.ingest.json_text import JsonMap, at
 from bigiron.ingest.pcie_link import link_samples
@@ -90,10 +98,12 @@ _THROTTLES = {
 
 
 class AmdSmi:
-    """Everything amd-smi prints as JSON."""
+    """Everything amd-smi prints as JSON, and its text for people."""
 
     def sniff(self, head: Head) -> float:
-        """Likely where objects carry a number as "gpu" and one of amd-smi's sections."""
+        """Likely where objects, or text, name a GPU by number and one of amd-smi's sections."""
+        if amd_smi_text.is_text(head.text):
+            return 0.9
         if re.search(r'"xgmi_metric"\s*:', head.text):
             return 0.9
         if not re.search(r'"gpu"\s*:\s*\d+', head.text) or not _KNOWN.search(head.text):
@@ -102,10 +112,9 @@ class AmdSmi:
 
     def read(self, document: Document) -> Iterator[Observation]:
         """GPU by GPU, what each object's sections hold."""
-        value = json_text.load(document)
         seen = 0
         skipped = 0
-        for entry in _entries(value):
+        for entry in _document_entries(document):
             name = gpu_name(entry)
             if not name:
                 skipped += 1
@@ -121,8 +130,14 @@ class AmdSmi:
 
 @reader()
 def amd_smi() -> Reader:
-    """`amd-smi metric|monitor|static|list|bad-pages|xgmi|ras --json`."""
+    """`amd-smi metric|static|list|bad-pages|xgmi|ras` with --json or without, `monitor --json`."""
     return AmdSmi()
+
+
+def _document_entries(document: Document) -> Iterator[JsonMap]:
+    if amd_smi_text.is_text(Head.of(document).text):
+        return amd_smi_text.entries(document.text(16 * 1024 * 1024))
+    return _entries(json_text.load(document))
 
 
 def _entries(value: object) -> Iterator[JsonMap]:

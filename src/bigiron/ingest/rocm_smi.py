@@ -6,9 +6,12 @@ MI300 says "Current Socket" where older cards say "Average Graphics Package Powe
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
-from bigiron.ingest import Document, Head, Reader, json_text, pci_address, reader
+from bigiron.errors import ParseError
+from bigiron.ingest import Document, Head, Reader, json_text, pci_address, reader, rocm_smi_text
+from bigiron.ingest.amd_smi import RAS_BLOCKS
 from bigiron.ingest.pcie_link import link_samples
 from bigiron.model import Device, Fact, Note, Observation, Sample
 
@@ -45,7 +48,9 @@ class RocmSmi:
     """Samples, facts and devices of the cards of one node."""
 
     def sniff(self, head: Head) -> float:
-        """Certain where a card carries one of rocm-smi's own long key names."""
+        """Certain by rocm-smi's title, or one of its own long key names in a card."""
+        if rocm_smi_text.is_text(head.text):
+            return 0.95
         if not re.search(r'"card\d+"\s*:', head.text):
             return 0.0
         known = re.search(
@@ -55,6 +60,9 @@ class RocmSmi:
 
     def read(self, document: Document) -> Iterator[Observation]:
         """Cards in the order given, then the driver's version."""
+        if rocm_smi_text.is_text(Head.of(document).text):
+            yield from _read_text(document)
+            return
         cards = json_text.mapping(json_text.load(document))
         other = 0
         for name, card in cards.items():
@@ -74,8 +82,27 @@ class RocmSmi:
 
 @reader()
 def rocm_smi() -> Reader:
-    """`rocm-smi -a --json`, ROCm 5 to 6."""
+    """`rocm-smi` as text and with `-a --json`, ROCm 5 to 6."""
     return RocmSmi()
+
+
+def _read_text(document: Document) -> Iterator[Observation]:
+    text = document.text(16 * 1024 * 1024)
+    seen = 0
+    for name, card in rocm_smi_text.cards(text).items():
+        seen += 1
+        yield from _card(document, f"gpu{name.removeprefix('card')}", _plain(card))
+    totals: Counter[tuple[str, str]] = Counter()
+    for gpu, block, kind, count in rocm_smi_text.ras_counts(text):
+        seen += 1
+        totals[gpu, kind] += int(count)
+        if block in RAS_BLOCKS:
+            metric = f"gpu_ras_{block}_{kind}_total"
+            yield Sample(document.node, gpu, metric, count, document.now)
+    for (gpu, kind), total in totals.items():
+        yield Sample(document.node, gpu, f"gpu_ras_{kind}_total", float(total), document.now)
+    if not seen:
+        raise ParseError(document.name, 1, "no GPU in this rocm-smi output")
 
 
 def _plain(card: json_text.JsonMap) -> dict[str, object]:

@@ -33,6 +33,8 @@ _WARNINGS = (
     "persistent memory region unreliable",
 )
 _TEXT_TITLE = re.compile(r"^Smart Log for NVME device:\s*(\w+)", re.MULTILINE)
+_SMARTCTL_TEXT = re.compile(r"^smartctl \d+\.\d+ ", re.MULTILINE)
+_OVERALL = re.compile(r"^SMART overall-health self-assessment test result:\s*(\w+)", re.MULTILINE)
 _TEXT = re.compile(r"^([A-Za-z][\w ]*?)\s*:\s*(.*?)\s*$")
 _NAME = re.compile(r"(nvme\d+)")
 
@@ -44,6 +46,8 @@ class Smartctl:
         """Certain by smartctl's own section, the SMART log's fields, or the list of devices."""
         if json_text.has_keys(head, "smartctl", "device"):
             return 0.95
+        if _SMARTCTL_TEXT.search(head.text[:4096]):
+            return 0.95
         if _TEXT_TITLE.search(head.text) or json_text.has_keys(head, "avail_spare", "spare_thresh"):
             return 0.95
         return 0.9 if json_text.has_keys(head, "Devices") and "nvme" in head.text else 0.0
@@ -54,6 +58,9 @@ class Smartctl:
         title = _TEXT_TITLE.search(head)
         if title:
             yield from _health(document, _drive(title[1]), _from_text(document))
+            return
+        if _SMARTCTL_TEXT.search(head[:4096]) and not head.lstrip().startswith("{"):
+            yield from _smartctl_text(document)
             return
         found = json_text.mapping(json_text.load(document))
         if "smartctl" in found:
@@ -69,7 +76,7 @@ class Smartctl:
 
 @reader()
 def smartctl() -> Reader:
-    """`smartctl -a --json`, `nvme smart-log`, `nvme list -o json`."""
+    """`smartctl -a` with --json or without, `nvme smart-log`, `nvme list -o json`."""
     return Smartctl()
 
 
@@ -98,6 +105,29 @@ def _smartctl(document: Document, found: JsonMap) -> Iterator[Observation]:
         yield from _unreadable(document, drive, found)
     if at(found, "smart_status", "passed") is False and not log.get("critical_warning"):
         text = f"{drive}: SMART overall health is FAILED"
+        yield _event(document, "nvme.critical_warning", drive, text, {})
+
+
+def _smartctl_text(document: Document) -> Iterator[Observation]:
+    """``smartctl -a`` as it prints: which drive it is of, only the document's name may tell."""
+    match = re.search(r"(nvme\d+|sd[a-z]{1,2})", PurePath(document.name).name)
+    drive = match[1] if match else "disk"
+    fields = _from_text(document)
+    overall = _OVERALL.search(document.text(1 << 20))
+    if overall is None and "critical_warning" not in fields:
+        raise ParseError(document.name, 1, "no health of a drive in this smartctl output")
+    yield Device(
+        document.node,
+        drive,
+        "nvme" if drive.startswith("nvme") else "",
+        json_text.text(fields.get("serial_number")),
+        model=json_text.text(fields.get("model_number") or fields.get("device_model")),
+    )
+    wear = json_text.text(fields.get("media_and_data_integrity_errors")).replace(",", "")
+    yield from _health(document, drive, {**fields, "media_errors": wear})
+    failed = overall is not None and overall[1].upper() not in {"PASSED", "OK"}
+    if failed and not json_text.number(fields.get("critical_warning")):
+        text = f"{drive}: SMART overall health is {overall[1] if overall else 'FAILED'}"
         yield _event(document, "nvme.critical_warning", drive, text, {})
 
 
