@@ -425,3 +425,18 @@ def test_a_time_without_offset_is_refused(ledger: Ledger) -> None:
     naive = T0.replace(tzinfo=None)
     with pytest.raises(Permanent, match="offset"):
         ledger.commit_turn(Turn(T0, [Batch(T0, events=(Event("n", "c", "t", time=naive),))]))
+
+
+def test_the_attempts_of_a_requeued_job_are_kept_apart(tmp_path: Path) -> None:
+    lost = Job("77", "NODE_FAIL", start=T0, end=T0 + timedelta(hours=1), nodes=("n1",))
+    again = Job("77", "COMPLETED", start=T0 + timedelta(hours=2), nodes=("n2",), restarts=1)
+    with Ledger(tmp_path) as ledger:
+        for number, job in enumerate((lost, again, again)):
+            at = T0 + timedelta(seconds=number)
+            ledger.commit_turn(Turn(at, [Batch(at, "slurm", jobs=(job,))], {"slurm": str(number)}))
+    with Ledger(tmp_path) as ledger:
+        recalled = ledger.recall(T0 + timedelta(hours=3), 7.0)
+    assert sorted((job.state, job.nodes) for job in recalled.jobs) == [
+        ("COMPLETED", ("n2",)),
+        ("NODE_FAIL", ("n1",)),
+    ]

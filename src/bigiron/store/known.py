@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from bigiron.model import Batch, Device, Fact, FactValue, Job, Node, NodeState, Note, Verdict
+from bigiron.store.rows import attempt_of
 
 JOBS_REMEMBERED = 100_000
 NOTES_KEPT = 10_000
@@ -30,7 +31,7 @@ class Delta:
     states: dict[str, tuple[NodeState, datetime]] = field(default_factory=dict)
     state_changes: list[tuple[NodeState, datetime]] = field(default_factory=list)
     fact_changes: list[tuple[FactKey, FactValue, datetime]] = field(default_factory=list)
-    jobs: dict[str, Job] = field(default_factory=dict)
+    jobs: dict[tuple[str, str], Job] = field(default_factory=dict)
     notes: dict[tuple[str, str], int] = field(default_factory=dict)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
@@ -43,7 +44,7 @@ class Known:
     devices: dict[tuple[str, str], Device] = field(default_factory=dict)
     facts: dict[FactKey, FactValue] = field(default_factory=dict)
     states: dict[str, NodeState] = field(default_factory=dict)
-    jobs: dict[str, int] = field(default_factory=dict)
+    jobs: dict[tuple[str, str], int] = field(default_factory=dict)
     notes: set[tuple[str, str]] = field(default_factory=set)
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
@@ -63,8 +64,9 @@ class Known:
         for state in batch.states:
             self._compare_state(state, batch.time, delta)
         for job in batch.jobs:
-            if self.jobs.get(job.id) != hash(job):
-                delta.jobs[job.id] = job
+            at_job = (job.id, attempt_of(job))
+            if self.jobs.get(at_job) != hash(job):
+                delta.jobs[at_job] = job
         for note in batch.notes:
             self.count(note, delta)
 

@@ -86,10 +86,17 @@ def event_of(row: RowMapping) -> Event:
     )
 
 
+def attempt_of(job: Job) -> str:
+    """What tells the attempts of one job apart: when each started, or was queued."""
+    time = job.start or job.submit
+    return time.isoformat() if time is not None else ""
+
+
 def job_row(job: Job) -> Row:
-    """The row of a job."""
+    """The row of one attempt of a job."""
     return {
         "id": job.id,
+        "attempt": attempt_of(job),
         "state": job.state,
         "user": job.user,
         "nodes": json(job.nodes),

@@ -105,7 +105,7 @@ Index("events_seen", events.c.seen)
 jobs = Table(
     "jobs",
     tables,
-    *_texts(("id", "state", "user", "nodes"), key=("id",)),
+    *_texts(("id", "attempt", "state", "user", "nodes"), key=("id", "attempt")),
     Column("start", Utc),
     Column("end", Utc),
     Column("job", Text, nullable=False),

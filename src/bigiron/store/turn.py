@@ -62,7 +62,7 @@ def _write_input(to: Connection, turn: Turn, delta: Delta) -> None:
     upsert(to, schema.devices, [_plain(d) for d in delta.devices.values()], ["node", "name"])
     _write_facts(to, delta)
     _write_states(to, delta)
-    upsert(to, schema.jobs, [rows.job_row(job) for job in delta.jobs.values()], ["id"])
+    upsert(to, schema.jobs, [rows.job_row(job) for job in delta.jobs.values()], ["id", "attempt"])
     checks = [rows.check_row(c, b.time) for b in turn.batches for c in b.checks]
     insert_new(to, schema.checks, checks, ["key"])
     work = [rows.maintenance_row(m) for b in turn.batches for m in b.maintenance]

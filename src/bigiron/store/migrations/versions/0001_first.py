@@ -143,13 +143,14 @@ def upgrade() -> None:
     op.create_table(
         "jobs",
         sa.Column("id", sa.Text(), nullable=False),
+        sa.Column("attempt", sa.Text(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("user", sa.Text(), nullable=False),
         sa.Column("nodes", sa.Text(), nullable=False),
         sa.Column("start", sa.DateTime(timezone=True), nullable=True),
         sa.Column("end", sa.DateTime(timezone=True), nullable=True),
         sa.Column("job", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("id"),
+        sa.PrimaryKeyConstraint("id", "attempt"),
     )
     op.create_index("jobs_end", "jobs", ["end"], unique=False)
     op.create_table(
