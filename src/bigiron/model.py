@@ -7,8 +7,18 @@ Every noun is a frozen msgspec Struct, so it serialises to JSON as it stands.
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+else:
+    Floats = Any
+    """The base install has no numpy: an array is not checked."""
 
 FactValue = str | int | float | bool
 
@@ -154,6 +164,20 @@ class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
     time: datetime | None = None
 
 
+class Readings(msgspec.Struct, frozen=True):
+    """One sample each of one metric of many subjects, side by side: what large sources bring.
+
+    ``keys`` are node and device; ``values`` and ``times`` (epoch seconds) are aligned to them.
+    NaN is no sample. ``keys`` is the same object from batch to batch while the layout stays.
+    Never serialised: what is kept of samples is kept elsewhere.
+    """
+
+    metric: str
+    keys: tuple[tuple[str, str], ...]
+    values: Floats
+    times: Floats
+
+
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something that happened, recognised as a catalogued fault ``code``.
 
@@ -246,7 +270,11 @@ Observation = (
 
 
 class Batch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one source had to say at one time: the hub's unit of input."""
+    """What one source had to say at one time: the hub's unit of input.
+
+    A source brings ``samples`` or, where it has thousands, ``columns``: of one metric the older
+    readings first.
+    """
 
     time: datetime
     source: str = ""
@@ -260,6 +288,7 @@ class Batch(msgspec.Struct, frozen=True, omit_defaults=True):
     checks: tuple[CheckResult, ...] = ()
     maintenance: tuple[Maintenance, ...] = ()
     notes: tuple[Note, ...] = ()
+    columns: tuple[Readings, ...] = ()
 
 
 class Subject(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -9,7 +9,8 @@ longer claims it while it could see all it reads for that subject. A detector th
 (``reads=()``) is never closed by silence.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -52,6 +53,46 @@ class Series:
     def last(self) -> float:
         """The newest value."""
         return self.values[-1]
+
+
+class Columnar(Mapping[Key, Series], ABC):
+    """The series of one metric where they are kept side by side: all newest values as arrays.
+
+    Row i of each array is about ``names[i]``; a subject without samples has a row, but is not in
+    the mapping. For detectors that look at thousands of subjects; the mapping does for the rest.
+    """
+
+    names: tuple[Key, ...]
+
+    @property
+    @abstractmethod
+    def last_times(self) -> "NDArray[np.float64]":
+        """When each subject was last heard, epoch seconds; -inf if it has no samples."""
+
+    @property
+    @abstractmethod
+    def last_values(self) -> "NDArray[np.float64]":
+        """The newest value of each subject; NaN if it has no samples."""
+
+    @property
+    @abstractmethod
+    def first_times(self) -> "NDArray[np.float64]":
+        """The time of each subject's oldest sample held; -inf if it has none."""
+
+    @abstractmethod
+    def recent(self, oldest_s: float) -> "NDArray[np.float64]":
+        """The samples since a time: a row a subject, oldest first, NaN where there is none."""
+
+    def where(self, oldest_s: float, test: Callable[[float], bool]) -> list[Key]:
+        """The subjects heard since a time whose newest value passes a test, in order."""
+        import numpy as np
+
+        fresh = np.flatnonzero(self.last_times >= oldest_s)
+        told, which = np.unique(self.last_values[fresh], return_inverse=True)
+        passes = np.fromiter(map(test, told.tolist()), np.bool_, len(told))
+        if not passes.any():
+            return []
+        return [self.names[row] for row in fresh[passes[which]].tolist()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +168,19 @@ class Window:
             if series.times and series.times[-1] >= oldest:
                 yield key, series.values[-1]
 
+    def past(
+        self, metric: str, test: Callable[[float], bool] | None = None
+    ) -> Iterator[tuple[Key, Series]]:
+        """The series of a metric that are fresh and whose newest value passes a test."""
+        oldest = self.now.timestamp() - self.fresh_s
+        of_metric = self.series.get(metric, {})
+        if isinstance(of_metric, Columnar) and test is not None:
+            yield from ((key, of_metric[key]) for key in of_metric.where(oldest, test))
+            return
+        for key, series in of_metric.items():
+            if series.times and series.times[-1] >= oldest and (test is None or test(series.last)):
+                yield key, series
+
     def observed(self, subject: Subject, metrics: Iterable[str]) -> bool:
         """Whether every one of these metrics was seen, fresh, of this subject.
 
@@ -192,6 +246,22 @@ class Block:
     maintenance: Sequence[Maintenance] = ()
     clean: "Clean | None" = None
     """The same step after hygiene, one table a kind of part; None in tests of folds without it."""
+
+    def told(self, metric: str) -> Iterator[tuple[Key, float, float]]:
+        """What is new of a metric: whose, the value, and when, in epoch seconds."""
+        column = self.columns.get(metric)
+        singly = False
+        for sample in self.samples:
+            if sample.metric == metric:
+                singly = True
+                time = sample.time or self.time
+                yield (sample.node, sample.device), sample.value, time.timestamp()
+        if singly or column is None:
+            return
+        at_s = self.time.timestamp()
+        for key, value in zip(column.keys, column.values.tolist(), strict=True):
+            if value == value:
+                yield key, value, at_s
 
 
 S = TypeVar("S")

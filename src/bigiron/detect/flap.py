@@ -34,6 +34,9 @@ class Port(msgspec.Struct, frozen=True):
     logged: tuple[float, ...] = ()
 
 
+UNKNOWN = Port()
+
+
 class Ports(msgspec.Struct, frozen=True):
     """The ports by ``node/device``."""
 
@@ -54,15 +57,13 @@ class Flap:
     def step(self, state: Ports, block: Block) -> tuple[Ports, list[Finding | Recovery]]:
         """The ports after a block, and those that flap now."""
         ports = dict(state.ports)
-        for sample in block.samples:
-            if sample.metric in READS:
-                key = f"{sample.node}/{sample.device}"
-                at = (sample.time or block.time).timestamp()
-                ports[key] = _counted(ports.get(key, Port()), sample.value, at)
+        for (node, device), value, at_s in block.told(READS[0]):
+            key = f"{node}/{device}"
+            ports[key] = _counted(ports.get(key, UNKNOWN), value, at_s)
         for event in block.events:
             if event.code in EVENTS and event.time is not None:
                 key = f"{event.node}/{event.device}"
-                ports[key] = _logged(ports.get(key, Port()), event.time.timestamp(), event.count)
+                ports[key] = _logged(ports.get(key, UNKNOWN), event.time.timestamp(), event.count)
         now_s = block.time.timestamp()
         return Ports(ports), list(_claims(ports, now_s))
 
@@ -78,6 +79,8 @@ def _counted(port: Port, value: float, at_s: float) -> Port:
 
     A counter first seen, and one that only starts again after a reboot, tells nothing new.
     """
+    if port.value == value:
+        return port
     if port.value is None:
         return msgspec.structs.replace(port, value=value)
     new = int(value - port.value) if value >= port.value else int(value)

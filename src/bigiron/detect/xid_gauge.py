@@ -71,15 +71,15 @@ class XidGauge:
         """The codes after a block, and those that changed and that no log tells."""
         devices = dict(state.devices)
         found: list[Finding | Recovery] = []
-        for sample in block.samples:
-            if sample.metric in READS and 0 <= sample.value < 1000:
-                key = f"{sample.node}/{sample.device}"
-                last = devices.get(key, UNKNOWN)
-                at_s = (sample.time or block.time).timestamp()
-                devices[key] = _changed(last, int(sample.value), at_s)
-                if last.changed_s is not None and 0 < last.code != devices[key].code:
-                    old = f"{NAME}|xid.{last.code}|{key}"
-                    found.append(Recovery(old, "the exporter tells another code or none"))
+        for (node, device), value, at_s in block.told(READS[0]):
+            key = f"{node}/{device}"
+            last = devices.get(key, UNKNOWN)
+            if not 0 <= value < 1000 or value == last.code:
+                continue
+            devices[key] = _changed(last, int(value), at_s)
+            if last.changed_s is not None and last.code > 0:
+                old = f"{NAME}|xid.{last.code}|{key}"
+                found.append(Recovery(old, "the exporter tells another code or none"))
         for event in block.events:
             if event.code.startswith(("xid.", "recovery.")) and event.device:
                 key = f"{event.node}/{event.device}"

@@ -6,17 +6,14 @@ one device keeps its first occurrences and a count.
 """
 
 import re
-from array import array
-from bisect import bisect_left
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, cast
 
 import msgspec
 
-from bigiron.detect import Block, Declared, Fleet, Key, Series, Window
+from bigiron.detect import Block, Declared, Fleet, Key, Window
+from bigiron.hub.happenings import Happenings
+from bigiron.hub.shelf import Shelf, newest_of
 from bigiron.ingest import pci_address
 from bigiron.model import (
     Batch,
@@ -28,10 +25,7 @@ from bigiron.model import (
     Maintenance,
     Node,
     NodeState,
-    Sample,
 )
-
-TOUCHED_S = 180.0
 
 _ADDRESS = re.compile(r"\b[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]\b")
 
@@ -49,26 +43,6 @@ class Limits(msgspec.Struct, frozen=True):
     """Most samples held for stateful detectors between two turns."""
 
 
-@dataclass(slots=True)
-class _Kept:
-    """An event and the number of the batch that brought it."""
-
-    serial: int
-    event: Event
-    time_s: float
-
-
-@dataclass(slots=True)
-class _Events:
-    """One node's events: by device and code, and all of them in order of time."""
-
-    by_key: dict[tuple[str, str], list[_Kept]] = field(default_factory=dict)
-    newest: int = 0
-    """The number of the newest batch that added one."""
-    newest_s: float = float("-inf")
-    """The time of the newest."""
-
-
 class Memory:
     """Takes batches, gives windows. A window is a view: valid until the next batch is taken.
 
@@ -84,21 +58,20 @@ class Memory:
         self.serial = serial
         self.sampled = 0
         """The number of the newest batch with samples."""
-        self._reads = frozenset(reads)
         self._nodes: dict[str, Node] = {}
         self._devices: dict[Key, Device] = {}
         self._names: dict[Key, str] = {}
         self._idents: dict[tuple[str, str, str], str] = {}
-        self._series: dict[str, dict[Key, Series]] = {}
+        self._units: dict[Key, str] = {}
+        limits = self.limits
+        self._shelf = Shelf(limits.series_s, limits.gap_s, limits.recent_samples, frozenset(reads))
         self._facts: dict[Key, dict[str, Fact]] = {}
-        self._events: dict[str, _Events] = {}
+        self._events = Happenings(limits.events_per_key)
         self._jobs: dict[tuple[str, datetime | None], Job] = {}
         self._states: dict[str, NodeState] = {}
         self._checks: dict[tuple[str, str, str], CheckResult] = {}
         self._maintenance: dict[Maintenance, None] = {}
         self._seen: dict[str, float] = {}
-        self._recent: deque[tuple[int, Sample]] = deque(maxlen=self.limits.recent_samples)
-        self._ordered: list[Event] | None = None
         self._pruned: datetime | None = None
 
     # --- in
@@ -116,13 +89,13 @@ class Memory:
 
     def forget(self, node: str) -> None:
         """Drop all of a node that left the fleet."""
-        for table in (self._nodes, self._events, self._states, self._seen):
+        for table in (self._nodes, self._states, self._seen):
             table.pop(node, None)
-        tables = (self._devices, self._names, self._facts, *self._series.values())
-        for by_key in cast("tuple[dict[Key, Any], ...]", tables):
+        for by_key in (self._devices, self._names, self._facts, self._units):
             for key in [key for key in by_key if key[0] == node]:
                 del by_key[key]
-        self._ordered = None
+        self._shelf.forget(node)
+        self._events.forget(node)
 
     def _take(self, batch: Batch) -> None:
         for node in batch.nodes:
@@ -131,7 +104,7 @@ class Memory:
             self._device(device)
         for fact in batch.facts:
             self._fact(fact, batch.time)
-        self._samples(batch.samples, batch.time)
+        self._samples(batch)
         for event in batch.events:
             self._event(event, batch.time)
         for job in batch.jobs:
@@ -153,51 +126,21 @@ class Memory:
         if time_s > self._seen.get(node, float("-inf")):
             self._seen[node] = time_s
 
-    def _samples(self, samples: Sequence[Sample], at: datetime) -> None:
-        gap_s, series_s = self.limits.gap_s, self.limits.series_s
-        self.sampled = self.serial if samples else self.sampled
-        last: datetime | None = None
-        time_s = at_s = at.timestamp()
-        newest: dict[str, float] = {}
-        for sample in samples:
-            if sample.time is not last:
-                last = sample.time
-                time_s = last.timestamp() if last is not None else at_s
-            node = sample.node
-            device = self._name(node, sample.device)
-            newest[node] = time_s
-            of_metric = self._series.setdefault(sample.metric, {})
-            series = of_metric.get((node, device))
-            if series is None:
-                of_metric[node, device] = Series(array("d", [time_s]), array("d", [sample.value]))
-            else:
-                _append(series, time_s, sample.value, gap_s, series_s)
-            if sample.metric in self._reads:
-                renamed = sample
-                if device != sample.device or sample.time is None:
-                    renamed = msgspec.structs.replace(sample, device=device, time=last or at)
-                self._recent.append((self.serial, renamed))
-        for node, time_s in newest.items():
-            self._know(node, datetime.fromtimestamp(time_s, at.tzinfo))
+    def _samples(self, batch: Batch) -> None:
+        if not (batch.samples or batch.columns):
+            return
+        self.sampled = self.serial
+        told = [self._shelf.place(readings, self.serial, self._name) for readings in batch.columns]
+        told.append(self._shelf.add(batch.samples, batch.time, self.serial, self._name))
+        for node, time_s in newest_of(told).items():
+            self._know(node, datetime.fromtimestamp(time_s, batch.time.tzinfo))
 
     def _event(self, event: Event, at: datetime) -> None:
         device = self._event_device(event)
         if device != event.device:
             event = msgspec.structs.replace(event, device=device)
         self._know(event.node, event.time or at)
-        of_node = self._events.setdefault(event.node, _Events())
-        kept = of_node.by_key.setdefault((device, event.code), [])
-        if any(_same(event, other.event) for other in kept):
-            return
-        of_node.newest = self.serial
-        self._ordered = None
-        time_s = (event.time or at).timestamp()
-        of_node.newest_s = max(of_node.newest_s, time_s)
-        if len(kept) >= self.limits.events_per_key:
-            count = kept[-1].event.count + event.count
-            event = msgspec.structs.replace(event, count=count)
-            kept.pop()
-        kept.append(_Kept(self.serial, event, time_s))
+        self._events.add(event, at, self.serial)
 
     def _fact(self, fact: Fact, at: datetime) -> None:
         self._know(fact.node, fact.time or at)
@@ -236,13 +179,18 @@ class Memory:
         if was == ident:
             return
         if was is not None and kind != "bus":
-            for of_metric in self._series.values():
-                of_metric.pop((node, device), None)
+            self._shelf.drop((node, device))
         self._idents[node, device, kind] = ident
+        if kind == "uuid" or (kind == "serial" and (node, device, "uuid") not in self._idents):
+            before = node, self._names.get((node, ident), device)
+            if self._units.get(before) == ident:
+                del self._units[before]
+            self._units[node, device] = ident
         if ident in ("", device):
             return
         self._names[node, ident] = device
-        self._rename(node, ident, device)
+        self._shelf.renamed(node, ident, device)
+        self._events.rename(node, ident, device)
 
     def _name(self, node: str, device: str) -> str:
         if not device or (":" not in device and "-" not in device):
@@ -263,21 +211,6 @@ class Memory:
                 return self._names.get((event.node, found[0].lower()), device)
         return device
 
-    def _rename(self, node: str, ident: str, device: str) -> None:
-        """Give what came under an address, before the device was known, its name."""
-        for of_metric in self._series.values():
-            if (node, ident) in of_metric:
-                of_metric.setdefault((node, device), of_metric.pop((node, ident)))
-        of_node = self._events.get(node)
-        if of_node is None:
-            return
-        for old, code in [key for key in of_node.by_key if key[0].lower() == ident]:
-            moved = of_node.by_key.pop((old, code))
-            for kept in moved:
-                kept.event = msgspec.structs.replace(kept.event, device=device)
-            of_node.by_key.setdefault((device, code), []).extend(moved)
-            self._ordered = None
-
     # --- out
 
     @property
@@ -296,8 +229,8 @@ class Memory:
         """Everything remembered, as seen at ``now``. Nothing is copied but the event list."""
         return Window(
             now=now,
-            fleet=Fleet(self._nodes, self._devices),
-            series=self._series,
+            fleet=Fleet(self._nodes, self._devices, self._units),
+            series=self._shelf.series(),
             events=self.events(),
             facts=self._facts,
             jobs=tuple(self._jobs.values()),
@@ -312,84 +245,33 @@ class Memory:
 
     def events(self) -> Sequence[Event]:
         """The events, by node and time; those of one time in the order of their lines."""
-        if self._ordered is None:
-            every: list[Event] = []
-            for node in sorted(self._events):
-                of_node = [k for kept in self._events[node].by_key.values() for k in kept]
-                of_node.sort(key=lambda k: (k.time_s, k.event.line, k.serial))
-                every += [k.event for k in of_node]
-            self._ordered = every
-        return self._ordered
+        return self._events.all()
 
     def touched(self, since: int, now: datetime | None = None) -> frozenset[str]:
-        """The nodes that had an event in a batch after the one numbered ``since``.
-
-        With ``now`` also those whose newest event is younger than TOUCHED_S: some incidents
-        are believed only after a while.
-        """
-        late_s = now.timestamp() - TOUCHED_S if now is not None else float("inf")
-        return frozenset(
-            node
-            for node, of_node in self._events.items()
-            if of_node.newest > since or of_node.newest_s >= late_s
-        )
+        """The nodes that had an event in a batch after the one numbered ``since``, or just now."""
+        return self._events.touched(since, now)
 
     def block(self, since: int, now: datetime) -> Block:
         """What came in batches after the one numbered ``since``, for stateful detectors."""
-        new: list[_Kept] = []
-        for node in self.touched(since):
-            by_key = self._events[node].by_key
-            new += [k for kept in by_key.values() for k in kept if k.serial > since]
-        new.sort(key=lambda k: (k.time_s, k.event.node, k.event.line, k.serial))
-        samples = [sample for serial, sample in self._recent if serial > since]
-        fleet = Fleet(self._nodes, self._devices)
-        events = [k.event for k in new]
-        return Block(now, fleet, samples, events, tuple(self._jobs.values()))
+        return Block(
+            time=now,
+            fleet=Fleet(self._nodes, self._devices, self._units),
+            samples=tuple(self._shelf.samples(since)),
+            events=self._events.since(since),
+            jobs=tuple(self._jobs.values()),
+            columns=self._shelf.block(since),
+            facts=self._facts,
+            states=self._states,
+            maintenance=tuple(self._maintenance),
+        )
 
     def _prune(self, now: datetime) -> None:
         self._pruned = now
-        oldest = now.timestamp() - self.limits.events_s
-        for node, of_node in list(self._events.items()):
-            for key, kept in list(of_node.by_key.items()):
-                of_node.by_key[key] = left = [k for k in kept if k.time_s >= oldest]
-                if not left:
-                    del of_node.by_key[key]
-            if not of_node.by_key:
-                del self._events[node]
-        self._ordered = None
+        self._events.prune(now.timestamp() - self.limits.events_s)
         ended = now - timedelta(seconds=self.limits.jobs_s)
         self._jobs = {k: j for k, j in self._jobs.items() if j.end is None or j.end >= ended}
         self._maintenance = {m: None for m in self._maintenance if m.end >= ended}
-        stale = now.timestamp() - 4 * self.limits.series_s
-        for of_metric in self._series.values():
-            for series_key in [k for k, s in of_metric.items() if s.times[-1] < stale]:
-                del of_metric[series_key]
-
-
-def _append(series: Series, time_s: float, value: float, gap_s: float, span_s: float) -> None:
-    """Add a sample to a series; one out of order or seen before is dropped."""
-    times = cast("array[float]", series.times)
-    values = cast("array[float]", series.values)
-    if time_s <= times[-1]:
-        return
-    if len(times) > 1 and times[-1] - times[-2] < gap_s:
-        times[-1], values[-1] = time_s, value
-        return
-    times.append(time_s)
-    values.append(value)
-    if time_s - times[0] > 1.25 * span_s:
-        old = bisect_left(times, time_s - span_s)
-        del times[:old]
-        del values[:old]
-
-
-def _same(event: Event, other: Event) -> bool:
-    return (
-        event.time == other.time
-        and event.line == other.line
-        and event.uptime_s == other.uptime_s
-        and event.text == other.text
-    )
+        self._shelf.prune(now.timestamp() - 4 * self.limits.series_s)
 
 
 def _merge(old: Node | None, new: Node) -> Node:
