@@ -30,11 +30,25 @@ from bigiron.model import (
     Node,
     Note,
     Observation,
+    Recovery,
     Severity,
 )
+from bigiron.registry import Plugin
 
-__all__ = ["Diagnosis", "Report", "Seen", "exit_code", "inspect", "judge", "owned", "read_all"]
+__all__ = [
+    "Diagnosis",
+    "Report",
+    "Seen",
+    "claims",
+    "exit_code",
+    "inspect",
+    "judge",
+    "owned",
+    "read_all",
+]
 
+
+Detector = Plugin[[Window], Iterator[Finding | Recovery]]
 
 AGES_S = 1e9
 """Some thirty years: a document's jobs are kept whatever their age."""
@@ -107,7 +121,7 @@ def judge(
     if any(reading.golden for reading in readings):
         said = tuple(declared(readings, window.fleet))
         window = memory.window(at, fresh_s=float("inf"), sustain_s=0.0, declared=said)
-    findings = list(_claims(window, notes))
+    findings = list(claims(window, notes))
     if len(machines) < len(readings):
         from bigiron.hub.hung import hung_jobs  # few inspections hold a job's dumps
 
@@ -115,15 +129,18 @@ def judge(
     return findings, window
 
 
-def _claims(window: Window, notes: list[Note]) -> Iterator[Finding]:
-    for plugin in detector:
+def claims(
+    window: Window, notes: list[Note], detectors: Iterable[Detector] = detector
+) -> Iterator[Finding]:
+    """What the detectors claim; one that fails is noted and the others go on."""
+    for plugin in detectors:
         try:
-            claims = [claim for claim in plugin.run(window) if isinstance(claim, Finding)]
+            found = [claim for claim in plugin.run(window) if isinstance(claim, Finding)]
         except Exception as error:  # noqa: BLE001  (one detector's bug must not stop the others)
             what = f"failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
             notes.append(Note(f"detector {plugin.name}", what))
             continue
-        yield from claims
+        yield from found
 
 
 def owned(reading: Reading) -> Iterator[Observation]:

@@ -29,13 +29,13 @@ def read_all(paths: list[str], documents: Documents, notes: list[Note]) -> list[
     readings = [
         reading
         for document in documents.of(paths)
-        if (reading := _read(document, known, notes)) is not None
+        if (reading := read_one(document, known, notes)) is not None
     ]
     assign(readings)
     return readings
 
 
-def _read(document: Document, known: Formats, notes: list[Note]) -> Reading | None:
+def read_one(document: Document, known: Formats, notes: list[Note]) -> Reading | None:
     """The document as its best reader reads it, or None and a note that says why not.
 
     A reader that finds at a closer look that the document is not its own leaves it to the next.

@@ -51,7 +51,7 @@ class Iblinkinfo:
 
 @reader()
 def iblinkinfo() -> Reader:
-    """`iblinkinfo`."""
+    """`iblinkinfo`: every link of an InfiniBand fabric, its state, width and rate."""
     return Iblinkinfo()
 
 
