@@ -59,7 +59,11 @@ def show(report: Report, *, show_all: bool = False) -> None:
 
 
 def _styled(line: Line, wide: int) -> str:
-    """The line wrapped and coloured; of the first row the head has a style of its own."""
+    """The line wrapped and coloured; of the first row the head has a style of its own.
+
+    What a log holds may be anything: no control character of it reaches the terminal.
+    """
+    line = line._replace(head=_printable(line.head), text=_printable(line.text))
     blank = " " * line.indent
     wrapper = TextWrapper(
         width=wide,
@@ -77,6 +81,12 @@ def _styled(line: Line, wide: int) -> str:
         *(click.style(r, **style) for r in rows[1:]),
     ]
     return "\n".join(text)
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " if c in "\t\n" else "\ufffd" for c in text)
 
 
 def _lines(report: Report, *, show_all: bool) -> Iterator[Line]:

@@ -138,11 +138,16 @@ class Documents:
             yield Document(name, now, lambda: cast(BinaryIO, _Held(held)), "", size)
 
     def _copy(self, name: str, stream: IO[bytes], out: IO[bytes], packed: int) -> int:
-        """Copies within the limits; what a cut-off or broken stream gave is kept and noted."""
+        """Copies within the limits; what a cut-off or broken stream gave is kept and noted.
+
+        A full read of a stream that is cut off raises and loses what it had; ``read1`` gives
+        what there is first.
+        """
         size = 0
+        read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
         while True:
             try:
-                chunk = stream.read(CHUNK)
+                chunk = read(CHUNK)
             except _DAMAGE as error:
                 self._note(name, f"cut off or damaged after {size:,} bytes: {_say(error)}")
                 return size
