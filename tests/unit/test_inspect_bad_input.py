@@ -314,11 +314,11 @@ def test_a_pipe_that_closes_early_is_no_error(tmp_path: Path) -> None:
 def test_control_characters_of_a_log_reach_no_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "kern.log").write_bytes(LINE.rstrip() + b"\x1b[31m\x07\xff\n")
+    (tmp_path / "kern.log").write_bytes(LINE.rstrip() + b"\x1b]0;own\x07\xff\n")
     report = look(tmp_path)
     show(report)
     text = capsys.readouterr().out
-    assert "\ufffd[31m\ufffd" in text
+    assert "\ufffd]0;own\ufffd\ufffd" in text
     assert not any(c in text for c in "\x1b\x07")
     done = subprocess.run(
         [sys.executable, "-m", "bigiron", "inspect", "--json", str(tmp_path)],
