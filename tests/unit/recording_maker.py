@@ -1,8 +1,10 @@
 """A small recording written with values of its own, for the tests of its reader and of replay."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -68,7 +70,7 @@ def samples(folder: Path, metric: str, value: float) -> None:
     table(folder, metric, rows)
 
 
-def table(folder: Path, metric: str, rows: list[tuple[datetime, str, str, float]]) -> None:
+def table(folder: Path, metric: str, rows: Sequence[tuple[Any, ...]]) -> None:
     """One Parquet file."""
     schema: dict[str, pl.DataType | type[pl.DataType]] = {
         "time": pl.Datetime("ms", "UTC"),

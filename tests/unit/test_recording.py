@@ -1,6 +1,8 @@
 import sys
-from datetime import timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -8,7 +10,7 @@ from tests.unit.recording_maker import NODES, START, STEP, STEPS, table, write
 
 from bigiron.errors import ParseError
 from bigiron.ingest.recording import Recording
-from bigiron.model import Batch
+from bigiron.model import Batch, Sample
 
 
 @pytest.fixture
@@ -20,17 +22,38 @@ def batches(folder: Path) -> list[Batch]:
     return list(Recording(folder).batches())
 
 
+def singly(batch: Batch) -> list[Sample]:
+    """The samples that a batch brings side by side."""
+    return list(_singly(batch))
+
+
+def _singly(batch: Batch) -> Iterator[Sample]:
+    for told in batch.columns:
+        values, times = told.values.tolist(), told.times.tolist()
+        for (node, device), value, time_s in zip(told.keys, values, times, strict=True):
+            if value == value:
+                yield Sample(node, device, told.metric, value, datetime.fromtimestamp(time_s, UTC))
+
+
+def temps(recording: Recording) -> list[float]:
+    return [s.value for b in recording.batches() for s in singly(b) if "temp" in s.metric]
+
+
+def row(step: float, device: str = "gpu0", value: Any = 50.0, node: Any = "p01") -> tuple[Any, ...]:
+    return (START + step * STEP, node, device, value)
+
+
 def test_a_batch_a_step_in_order_of_time(folder: Path) -> None:
     read = batches(folder)
     assert [b.time for b in read] == [START + i * STEP for i in range(STEPS)]
-    assert [len(b.samples) for b in read] == [12] * STEPS
+    assert [len(singly(b)) for b in read] == [12] * STEPS
     assert [n.name for n in read[0].nodes] == list(NODES)
     assert len(read[0].devices) == 6
     assert read[0].maintenance[0].nodes == ("p03",)
 
 
 def test_values_come_in_canonical_names_and_units(folder: Path) -> None:
-    by_metric = {s.metric: s for s in batches(folder)[1].samples}
+    by_metric = {s.metric: s for s in singly(batches(folder)[1])}
     assert by_metric["gpu_temp_celsius"].value == 51.0
     assert by_metric["gpu_utilization_ratio"].value == pytest.approx(0.97)
     assert by_metric["gpu_temp_celsius"].time == START + STEP
@@ -38,7 +61,7 @@ def test_values_come_in_canonical_names_and_units(folder: Path) -> None:
 
 def test_what_happens_between_steps_comes_with_the_next(folder: Path) -> None:
     coarse = list(Recording(folder).batches(step_s=900))
-    assert [len(b.samples) for b in coarse] == [12, 36, 36, 36, 36]
+    assert [len(singly(b)) for b in coarse] == [12, 36, 36, 36, 36]
     assert [e.code for b in coarse for e in b.events] == ["xid.79", "kernel.reboot"]
 
 
@@ -63,12 +86,12 @@ def test_truth_is_never_opened(folder: Path) -> None:
             opened.append(str(args[0]))
 
     sys.addaudithook(hook)
-    with_truth = batches(folder)
+    with_truth = [singly(b) for b in batches(folder)]
     watching = False
     assert any(name.endswith("nodes.csv") for name in opened)
     assert not any(name.endswith("truth.jsonl") for name in opened)
     (folder / "truth.jsonl").unlink()
-    assert batches(folder) == with_truth
+    assert [singly(b) for b in batches(folder)] == with_truth
 
 
 def test_a_folder_that_is_no_recording_is_named(tmp_path: Path) -> None:
@@ -131,34 +154,90 @@ def test_bad_rows_are_left_out_and_counted(folder: Path) -> None:
 
 
 def test_unsorted_and_repeated_rows_are_put_right_and_counted(folder: Path) -> None:
-    rows = [(START + i * STEP, "p01", "gpu0", 50.0 + i) for i in (2, 0, 1, 1)]
+    rows = [row(i, value=50.0 + i) for i in (2, 0, 1, 1)]
     table(folder, "DCGM_FI_DEV_GPU_TEMP", rows)
     recording = Recording(folder)
-    temps = [s.value for b in recording.batches() for s in b.samples if "temp" in s.metric]
-    assert temps == [50.0, 51.0, 52.0]
-    told = {note.what for note in recording.notes}
-    assert "DCGM_FI_DEV_GPU_TEMP.parquet: rows told twice" in told
-    assert "DCGM_FI_DEV_GPU_TEMP.parquet: stretches out of order of time, sorted" in told
+    assert temps(recording) == [50.0, 51.0, 52.0]
+    told = {note.what: note.count for note in recording.notes}
+    name = "DCGM_FI_DEV_GPU_TEMP.parquet"
+    assert told[f"{name}: rows told twice"] == 1
+    assert told[f"{name}: rows out of order of time, sorted, the first at row 2"] == 1
+
+
+def test_a_row_told_twice_is_named(folder: Path) -> None:
+    table(folder, "DCGM_FI_DEV_GPU_TEMP", [row(0), row(1, value=51.0), row(1, value=99.0), row(2)])
+    recording = Recording(folder)
+    assert temps(recording) == [50.0, 51.0, 50.0]
+    assert "rows told twice, the first at row 3" in recording.notes[0].what
+
+
+def test_rows_from_outside_the_recording_are_counted_never_used(folder: Path) -> None:
+    table(folder, "DCGM_FI_DEV_GPU_TEMP", [row(-288), row(0), row(STEPS - 1), row(STEPS + 40)])
+    recording = Recording(folder)
+    assert temps(recording) == [50.0, 50.0]
+    told = " ".join(note.what for note in recording.notes)
+    assert "rows from before its start, the first at row 1" in told
+    assert "rows from after its end, the first at row 4" in told
+
+
+def test_rows_without_a_time_a_node_or_a_value_are_counted_and_named(folder: Path) -> None:
+    whole = row(0)
+    bad = [(None, *whole[1:]), row(1, node=None), row(2, value=None), row(3, value=float("nan"))]
+    for one in bad:
+        table(folder, "DCGM_FI_DEV_GPU_TEMP", [whole, one])
+        recording = Recording(folder)
+        assert temps(recording) == [50.0]
+        (note,) = recording.notes
+        assert note.count == 1
+        assert "the first at row 2" in note.what
+
+
+def test_a_device_that_is_null_is_the_node(folder: Path) -> None:
+    rows = [(*row(0)[:2], None, 40.0)]
+    table(folder, "node_inlet_temp_celsius", rows)
+    told = [s.device for s in singly(batches(folder)[0]) if "inlet" in s.metric]
+    assert told == [""]
+
+
+def test_a_subject_read_often_within_a_step_keeps_every_sample_in_order(folder: Path) -> None:
+    rows = [row(1 + i / 4, device, 50.0 + i) for i in range(4) for device in ("gpu1", "gpu0")]
+    table(folder, "DCGM_FI_DEV_GPU_TEMP", rows)
+    read = [s for s in singly(batches(folder)[2]) if "temp" in s.metric]
+    assert [s.value for s in read if s.device == "gpu0"] == [51.0, 52.0, 53.0]
+    assert [s.time for s in read if s.device == "gpu1"] == [
+        START + STEP + i * STEP / 4 for i in (1, 2, 3)
+    ]
+
+
+def test_subjects_that_come_later_do_not_move_those_before(folder: Path) -> None:
+    table(folder, "DCGM_FI_DEV_GPU_TEMP", [row(0, "gpu3"), row(1, "gpu3"), row(1, "gpu0")])
+    keys = [t.keys for b in batches(folder) for t in b.columns if "temp" in t.metric]
+    assert keys[-1] == (("p01", "gpu3"), ("p01", "gpu0"))
 
 
 def test_blanks_and_unknown_metrics_are_counted_never_used(folder: Path) -> None:
-    rows = [(START, "p01", "gpu0", 9.223372036854776e18), (START, "p01", "gpu1", 44.0)]
+    rows = [row(0, value=9.223372036854776e18), row(0, "gpu1", 44.0)]
     table(folder, "DCGM_FI_DEV_GPU_TEMP", rows)
     table(folder, "MY_OWN_METRIC", rows)
     recording = Recording(folder)
-    temps = [s.value for b in recording.batches() for s in b.samples if "temp" in s.metric]
-    assert temps == [44.0]
+    assert temps(recording) == [44.0]
     told = " ".join(note.what for note in recording.notes)
     assert "MY_OWN_METRIC.parquet: a metric that is not catalogued" in told
-    assert 'GPU_TEMP.parquet: values that mean "there is none"' in told
+    assert 'GPU_TEMP.parquet: values that mean "there is none", the first at row 1' in told
 
 
-def test_a_long_recording_is_read_in_stretches(folder: Path) -> None:
-    end = START + timedelta(hours=30)
+def test_a_long_recording_is_read_in_stretches(
+    folder: Path,
+) -> None:
+    hours = 24 * 365
+    end = START + timedelta(hours=hours)
     (folder / "recording.toml").write_text(
         f'name = "long"\nstart = "{START.isoformat()}"\nend = "{end.isoformat()}"\nstep_s = 3600\n'
     )
-    rows = [(START + timedelta(hours=h), "p01", "gpu0", float(h)) for h in range(31)]
+    rows = [(START + timedelta(hours=h), "p01", "gpu0", float(h % 50)) for h in range(hours + 1)]
     table(folder, "DCGM_FI_DEV_GPU_TEMP", rows)
-    temps = [s.value for b in batches(folder) for s in b.samples if "temp" in s.metric]
-    assert temps == [float(h) for h in range(31)]
+    whole = Recording(folder)
+    short = Recording(folder, stretch_rows=1000)
+    assert temps(whole) == temps(short) == [float(h % 50) for h in range(hours + 1)]
+    table(folder, "DCGM_FI_DEV_GPU_TEMP", rows[::-1])
+    assert temps(Recording(folder, stretch_rows=1000)) == temps(whole)

@@ -65,7 +65,7 @@ class Columns(Columnar):
         if not len(rows):
             return
         count, last = self._count[rows], self._last[rows]
-        close = (count > 1) & (last - self._before[rows] < self._gap_s)
+        close = last < self._before[rows] + self._gap_s
         place = count - close
         if int(place.max()) >= self._times.shape[1]:
             self._lengthen()

@@ -108,7 +108,9 @@ class Tally:
         """Count one turn."""
         summary = self.summary
         summary.turns += 1
-        summary.samples += len(batch.samples)
+        summary.samples += len(batch.samples) + sum(
+            int((told.values == told.values).sum()) for told in batch.columns
+        )
         summary.events += len(batch.events)
         opened = [c.finding.detector for c in outcome.changes if c.change is Change.OPEN]
         self.opened.update(opened)

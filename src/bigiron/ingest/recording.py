@@ -15,7 +15,7 @@ import msgspec
 
 from bigiron.errors import ParseError
 from bigiron.ingest.kernel_log import KernelLog, shipped
-from bigiron.ingest.recording_samples import Samples
+from bigiron.ingest.recording_samples import STRETCH_ROWS, Samples
 from bigiron.ingest.recording_tables import Tables
 from bigiron.model import Batch, Job, Note
 
@@ -34,14 +34,19 @@ class About:
 
 
 class Recording:
-    """One folder. Raises ParseError, naming the file, if it is not a recording."""
+    """One folder. Raises ParseError, naming the file, if it is not a recording.
 
-    def __init__(self, folder: Path, log: KernelLog | None = None) -> None:
+    ``stretch_rows`` is how many rows of samples are held at a time.
+    """
+
+    def __init__(
+        self, folder: Path, log: KernelLog | None = None, stretch_rows: int = STRETCH_ROWS
+    ) -> None:
         self.about = _about(folder)
         self._log = log or shipped()
         self._label = folder.name
         self._tables = Tables(folder, self._label)
-        self._samples = Samples(folder / "samples", f"{self._label}/samples")
+        self._samples = Samples(folder / "samples", f"{self._label}/samples", stretch_rows)
 
     @property
     def notes(self) -> list[Note]:
@@ -67,7 +72,7 @@ class Recording:
                 self._label,
                 nodes=nodes if first else (),
                 devices=devices if first else (),
-                samples=tuple(samples),
+                columns=tuple(samples),
                 events=tuple(events.until(time)),
                 facts=tuple(facts.until(time)),
                 jobs=tuple(job for _, job in jobs.until(time)),

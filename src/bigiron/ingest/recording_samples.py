@@ -1,187 +1,215 @@
 """The samples of a recording: one Parquet file a metric, read a stretch of time at a time.
 
-polars is imported where it is used: reading other documents must not need it.
+polars and numpy are imported where they are used: reading other documents must not need them.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bigiron import signals
 from bigiron.errors import ParseError, Permanent
-from bigiron.model import Note, Sample
+from bigiron.model import Note, Readings
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from bigiron.ingest.recording_columns import Stretch, Subjects
+
 COLUMNS = ("time", "node", "device", "value")
-CHUNK_S = 6 * 3600.0
-LARGE = 2e9
-"""Only values this large can be an exporter's "there is none"."""
+STRETCH_ROWS = 6_000_000
+"""So many rows of all metrics are held at a time: about 150 MB."""
+
+MILLISECOND = timedelta(milliseconds=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class Left:
+    """How often something was left out, and at which row it was first (from 1; 0 is not known)."""
+
+    count: int = 0
+    row: int = 0
 
 
 @dataclass(slots=True)
 class Metric:
-    """One file: the exporter's name, what it means, and how its values are converted."""
+    """One file: the exporter's name, what it means, and how its values are converted.
+
+    ``starts`` is the row each stretch begins at, where the rows are in order of time; None where
+    they are not, and must be picked out and sorted.
+    """
 
     path: Path
     source: str
     name: str
     convert: signals.Source
+    rows: int = 0
+    starts: list[int] | None = None
+    subjects: "Subjects | None" = None
+    left: dict[str, Left] = field(default_factory=dict)
 
-
-@dataclass(slots=True)
-class Chunk:
-    """One metric's rows of a stretch, by time; times in milliseconds since 1970."""
-
-    metric: str
-    times: list[int]
-    nodes: list[str]
-    devices: list[str]
-    values: list[float]
-    at: int = 0
+    def note(self, what: str, count: int, row: int = 0) -> None:
+        """Count what was left out."""
+        if count:
+            left = self.left.setdefault(what, Left())
+            left.count += count
+            left.row = left.row or row
 
 
 class Samples:
-    """The sample files of a recording; ``notes`` counts what was left out."""
+    """The sample files of a recording. What is left out is counted, and ``told``."""
 
-    def __init__(self, folder: Path, label: str) -> None:
+    def __init__(self, folder: Path, label: str, stretch_rows: int = STRETCH_ROWS) -> None:
         try:
             import polars  # noqa: F401  (asked for here, where the reason can be told)
         except ImportError as error:
             raise Permanent("a recording needs polars: pip install 'bigiron[hub]'") from error
-        self.notes: dict[str, int] = {}
-        self._label = label
+        self._label, self._stretch_rows = label, stretch_rows
         self._metrics: list[Metric] = []
+        self._unknown: list[str] = []
         for path in sorted(folder.glob("*.parquet")):
             found = signals.find(path.stem)
             convert = signals.source(path.stem)
             if found is None or convert is None:
-                self._note(f"{path.name}: a metric that is not catalogued")
+                self._unknown.append(path.name)
                 continue
-            self._columns(path)
+            _columns(path, f"{label}/{path.name}")
             self._metrics.append(Metric(path, f"{label}/{path.name}", found[0].name, convert))
         self._metrics.sort(key=lambda m: (m.name, signals.rank(m.path.stem), m.path.name))
 
-    def steps(self, start: datetime, end: datetime, step_s: float) -> Iterator[list[Sample]]:
+    def steps(self, start: datetime, end: datetime, step_s: float) -> Iterator[list[Readings]]:
         """The samples of each step: those after the step before it, up to its own time."""
         step = timedelta(seconds=step_s)
-        steps = max(1, int(CHUNK_S / step_s))
-        time = start
-        after = datetime.min.replace(tzinfo=UTC, year=1970)
-        while time <= end:
-            last = min(time + (steps - 1) * step, end)
-            chunks = [c for m in self._metrics if (c := self._chunk(m, after, last)) is not None]
-            while time <= last:
-                yield _until(chunks, time)
-                time += step
-            after = time - step
+        ends = [_ms(start + i * step) for i in range(int((end - start) / step) + 1)]
+        ends = [_ms(start - step), *ends]
+        rows = sum(_rows(metric) for metric in self._metrics)
+        each = max(1, int(self._stretch_rows * len(ends) / max(rows, 1)))
+        stretches = [ends[i : i + each + 1] for i in range(0, len(ends) - 1, each)]
+        for metric in self._metrics:
+            _survey(metric, [limits[0] for limits in stretches], ends[-1])
+        for number, limits in enumerate(stretches):
+            read = [_stretch(metric, number, limits) for metric in self._metrics]
+            for i in range(len(limits) - 1):
+                yield [told for one in read if one is not None for told in one.readings(i)]
 
     def told(self) -> Iterator[Note]:
         """What was left out, counted."""
-        for what, count in self.notes.items():
-            yield Note(self._label, what, count)
+        for name in self._unknown:
+            yield Note(self._label, f"{name}: a metric that is not catalogued")
+        for metric in self._metrics:
+            for what, left in metric.left.items():
+                where = f", the first at row {left.row}" if left.row else ""
+                yield Note(self._label, f"{metric.path.name}: {what}{where}", left.count)
 
-    def _note(self, what: str, count: int = 1) -> None:
-        if count:
-            self.notes[what] = self.notes.get(what, 0) + count
 
-    def _columns(self, path: Path) -> None:
-        """Raises ParseError if the file is not the Parquet table it should be."""
-        import polars as pl
+def _columns(path: Path, source: str) -> None:
+    """Raises ParseError if the file is not the Parquet table it should be."""
+    import polars as pl
 
-        source = f"{self._label}/{path.name}"
-        try:
-            schema = pl.read_parquet_schema(path)
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise ParseError(source, 0, f"not Parquet: {_first_line(error)}") from error
-        missing = [name for name in COLUMNS if name not in schema]
-        if missing:
-            held = ", ".join(schema)
-            raise ParseError(source, 0, f"no column {missing[0]!r}; it holds {held}")
-        wrong = None
-        if not isinstance(schema["time"], pl.Datetime):
-            wrong = f"column 'time' is {schema['time']}, a timestamp is wanted"
-        elif not schema["value"].is_numeric() and schema["value"] != pl.Boolean:
-            wrong = f"column 'value' is {schema['value']}, a number is wanted"
-        if wrong:
-            raise ParseError(source, 0, wrong)
+    try:
+        schema = pl.read_parquet_schema(path)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ParseError(source, 0, f"not Parquet: {_first_line(error)}") from error
+    missing = [name for name in COLUMNS if name not in schema]
+    if missing:
+        held = ", ".join(schema)
+        raise ParseError(source, 0, f"no column {missing[0]!r}; it holds {held}")
+    wrong = None
+    if not isinstance(schema["time"], pl.Datetime):
+        wrong = f"column 'time' is {schema['time']}, a timestamp is wanted"
+    elif not schema["value"].is_numeric() and schema["value"] != pl.Boolean:
+        wrong = f"column 'value' is {schema['value']}, a number is wanted"
+    if wrong:
+        raise ParseError(source, 0, wrong)
 
-    def _chunk(self, metric: Metric, after: datetime, last: datetime) -> Chunk | None:
-        import polars as pl
 
-        after_ms, last_ms = int(after.timestamp() * 1000), int(last.timestamp() * 1000)
-        frame = (
-            pl.scan_parquet(metric.path)
-            .select(
-                pl.col("time").dt.epoch("ms").alias("ms"),
-                pl.col("node").cast(pl.String),
-                pl.col("device").cast(pl.String).fill_null(""),
-                pl.col("value").cast(pl.Float64),
-            )
-            .filter((pl.col("ms") > after_ms) & (pl.col("ms") <= last_ms))
-        )
-        try:
-            rows = frame.collect()
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise ParseError(metric.source, 0, _first_line(error)) from error
-        rows = self._clean(metric, rows)
-        if rows.is_empty():
+def _rows(metric: Metric) -> int:
+    import polars as pl
+
+    metric.rows = int(_collect(metric, pl.scan_parquet(metric.path).select(pl.len())).item())
+    return metric.rows
+
+
+def _survey(metric: Metric, begins: list[int], end: int) -> None:
+    """Look at a file's times once: are they in order, are any outside the recording."""
+    import numpy as np
+    import polars as pl
+
+    from bigiron.ingest.recording_columns import Subjects
+
+    metric.subjects = metric.subjects or Subjects()
+    frame = pl.scan_parquet(metric.path).select(pl.col("time").dt.epoch("ms").alias("ms"))
+    ms = _collect(metric, frame)["ms"]
+    if ms.null_count():
+        row = int(ms.is_null().arg_max() or 0) + 1
+        metric.note("rows without a time", ms.null_count(), row)
+        ms = ms.drop_nulls()
+    times = ms.to_numpy()
+    for what, outside in (
+        ("rows from before its start", times <= begins[0]),
+        ("rows from after its end", times > end),
+    ):
+        count = int(np.count_nonzero(outside))
+        metric.note(what, count, int(np.argmax(outside)) + 1 if count else 0)
+    back = np.flatnonzero(np.diff(times) < 0)
+    if len(back):
+        metric.note("rows out of order of time, sorted", len(back), int(back[0]) + 2)
+    elif len(times) == metric.rows:
+        metric.starts = np.searchsorted(times, [*begins, end], side="right").tolist()
+
+
+def _stretch(metric: Metric, number: int, limits: list[int]) -> "Stretch | None":
+    """The rows of one stretch of time; None if there are none."""
+    import numpy as np
+    import polars as pl
+
+    from bigiron.ingest.recording_columns import Stretch, converted
+
+    frame, row = pl.scan_parquet(metric.path), 0
+    if metric.starts is not None:
+        first, last = metric.starts[number], metric.starts[number + 1]
+        if first == last:
             return None
-        values = rows["value"].to_list()
-        if metric.convert.table is not None:
-            values = [metric.convert.convert(value) for value in values]
-        elif metric.convert.scale != 1.0:
-            scale = metric.convert.scale
-            values = [value * scale for value in values]
-        return Chunk(
-            metric.name,
-            rows["ms"].to_list(),
-            rows["node"].to_list(),
-            rows["device"].to_list(),
-            values,
+        frame, row = frame.slice(first, last - first), first + 1
+    ms = pl.col("time").dt.epoch("ms").alias("ms")
+    if not row:
+        frame = frame.filter((ms > limits[0]) & (ms <= limits[-1])).sort(
+            "time", maintain_order=True
         )
-
-    def _clean(self, metric: Metric, rows: "pl.DataFrame") -> "pl.DataFrame":
-        """Rows without nulls, blanks and repetitions, in order of time; the rest is counted."""
-        import polars as pl
-
-        name = metric.path.name
-        whole = rows.drop_nulls(["ms", "node", "value"]).filter(pl.col("value").is_not_nan())
-        self._note(f"{name}: rows without time, node or value", rows.height - whole.height)
-        large = whole.filter(pl.col("value").abs() >= LARGE)["value"].unique().to_list()
-        blanks = [value for value in large if signals.is_blank(value)]
-        if blanks:
-            told = whole.filter(~pl.col("value").is_in(blanks))
-            self._note(f'{name}: values that mean "there is none"', whole.height - told.height)
-            whole = told
-        if not whole["ms"].is_sorted():
-            self._note(f"{name}: stretches out of order of time, sorted")
-            whole = whole.sort("ms", maintain_order=True)
-        once = whole.unique(["ms", "node", "device"], keep="first", maintain_order=True)
-        self._note(f"{name}: rows told twice", whole.height - once.height)
-        return once
+    device = pl.col("device").cast(pl.String).fill_null("").cast(pl.Categorical)
+    node = pl.col("node").cast(pl.String).cast(pl.Categorical)
+    frame = frame.select(ms, node, device, pl.col("value").cast(pl.Float64))
+    rows = _collect(metric, frame)
+    if rows["node"].null_count() or rows["value"].null_count():
+        whole = rows.drop_nulls()
+        gone = rows.select(pl.any_horizontal(pl.all().is_null()).arg_max()).item()
+        metric.note("rows without node or value", rows.height - whole.height, row and row + gone)
+        rows, row = whole, 0
+    subjects = metric.subjects
+    if rows.is_empty() or subjects is None:
+        return None
+    numbers = subjects.numbers(rows["node"], rows["device"])
+    values = converted(rows["value"].to_numpy(), metric.convert, metric.note, row)
+    times = rows["ms"].to_numpy()
+    starts = np.searchsorted(times, limits, side="right")
+    return Stretch(metric.name, subjects, times, numbers, values, starts, metric.note, row)
 
 
-def _until(chunks: list[Chunk], time: datetime) -> list[Sample]:
-    """The samples of the chunks up to a time, each once."""
-    limit = int(time.timestamp() * 1000)
-    clock: dict[int, datetime] = {}
-    samples: list[Sample] = []
-    for chunk in chunks:
-        first, last = chunk.at, bisect_right(chunk.times, limit, chunk.at)
-        chunk.at = last
-        metric = chunk.metric
-        for i in range(first, last):
-            ms = chunk.times[i]
-            at = clock.get(ms)
-            if at is None:
-                at = clock[ms] = datetime.fromtimestamp(ms / 1000, UTC)
-            samples.append(Sample(chunk.nodes[i], chunk.devices[i], metric, chunk.values[i], at))
-    return samples
+def _collect(metric: Metric, frame: "pl.LazyFrame") -> "pl.DataFrame":
+    """Raises ParseError, naming the file, if it cannot be read to its end."""
+    import polars as pl
+
+    try:
+        return frame.collect()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ParseError(metric.source, 0, _first_line(error)) from error
+
+
+def _ms(time: datetime) -> int:
+    return (time - EPOCH) // MILLISECOND
 
 
 def _first_line(error: Exception) -> str:

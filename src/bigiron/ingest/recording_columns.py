@@ -1,0 +1,142 @@
+"""One stretch of one metric's rows, and the readings of each step in it.
+
+Rows become arrays once: who they are about is a number, values are in the signal's unit. numpy
+and polars come with it; only recordings are read so.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from bigiron import signals
+from bigiron.model import Readings
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Noted = Callable[[str, int, int], None]
+"""Takes what was left out, how often, and the first row it was (from 1, 0 if not known)."""
+
+LARGE = 2e9
+"""Only values this large can be an exporter's "there is none"."""
+
+THERE_IS_NONE = 'values that mean "there is none"'
+
+
+class Subjects:
+    """The node and device of each key number of a metric; new ones are put at the end."""
+
+    def __init__(self) -> None:
+        self.keys: tuple[tuple[str, str], ...] = ()
+        self._number: dict[tuple[str, str], int] = {}
+
+    def numbers(self, nodes: pl.Series, devices: pl.Series) -> Ints:
+        """The key number of each row, from its node and device as categories."""
+        node, node_names = _coded(nodes)
+        device, device_names = _coded(devices)
+        pair = node * len(device_names) + device
+        first = np.full(len(node_names) * len(device_names), -1, np.int64)
+        first[pair[::-1]] = np.arange(len(pair))[::-1]
+        number = np.full(len(first), -1, np.int64)
+        held = np.flatnonzero(first >= 0)
+        for code in held[np.argsort(first[held])].tolist():
+            of_node, of_device = divmod(code, len(device_names))
+            number[code] = self._of(node_names[of_node], device_names[of_device])
+        if len(self._number) > len(self.keys):
+            self.keys = tuple(self._number)
+        numbers: Ints = number[pair]
+        return numbers
+
+    def _of(self, node: str, device: str) -> int:
+        return self._number.setdefault((node, device), len(self._number))
+
+
+def _coded(column: pl.Series) -> tuple[Ints, list[str]]:
+    """A categorical column as dense codes and the text of each."""
+    codes = column.to_physical().to_numpy().astype(np.int64)
+    if not len(codes):
+        return codes, []
+    first = np.full(int(codes.max()) + 1, -1, np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    held = np.flatnonzero(first >= 0)
+    dense = np.zeros(len(first), np.int64)
+    dense[held] = np.arange(len(held))
+    return dense[codes], column.gather(first[held]).cast(pl.String).to_list()
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Rows by time: milliseconds since 1970, key numbers, values (NaN is none).
+
+    ``starts`` (steps + 1,) are the row each step begins at.
+    """
+
+    metric: str
+    subjects: Subjects
+    ms: Ints
+    numbers: Ints
+    values: Floats
+    starts: Ints
+    note: Noted
+    row: int
+    """The row of the file that the first of these is, from 1; 0 if they were sorted."""
+
+    def readings(self, step: int) -> Iterator[Readings]:
+        """The readings of one step: one, or more where a subject was read several times in it."""
+        first, last = int(self.starts[step]), int(self.starts[step + 1])
+        if first == last:
+            return
+        ms, numbers = self.ms[first:last], self.numbers[first:last]
+        values = self.values[first:last]
+        held = np.zeros(len(self.subjects.keys), np.bool_)
+        held[numbers] = True
+        if np.count_nonzero(held) == len(numbers):
+            yield self._reading(ms, numbers, values)
+            return
+        order = np.lexsort((ms, numbers))
+        ordered, at = numbers[order], ms[order]
+        same = ordered[1:] == ordered[:-1]
+        twice = np.concatenate(([False], same & (at[1:] == at[:-1])))
+        if twice.any():
+            row = first + int(order[twice].min()) + self.row if self.row else 0
+            self.note("rows told twice", int(twice.sum()), row)
+            order, ordered = order[~twice], ordered[~twice]
+        begins = np.concatenate(([True], ordered[1:] != ordered[:-1]))
+        nth = np.arange(len(ordered)) - np.flatnonzero(begins)[np.cumsum(begins) - 1]
+        for n in range(int(nth.max()) + 1):
+            rows = order[nth == n]
+            yield self._reading(ms[rows], numbers[rows], values[rows])
+
+    def _reading(self, ms: Ints, numbers: Ints, values: Floats) -> Readings:
+        keys = self.subjects.keys
+        told = np.full(len(keys), np.nan)
+        told[numbers] = values
+        times = np.full(len(keys), ms[0] / 1000)
+        if ms[0] != ms[-1] or ms.min() != ms.max():
+            times[numbers] = ms / 1000
+        return Readings(self.metric, keys, told, times)
+
+
+def converted(values: Floats, how: signals.Source, note: Noted, row: int) -> Floats:
+    """Values in the signal's unit; blanks and states that nobody knows become NaN, counted."""
+    _noted(note, "values that are no number", np.isnan(values), row)
+    large = np.abs(values) >= LARGE
+    if large.any():
+        blanks = [value for value in np.unique(values[large]).tolist() if signals.is_blank(value)]
+        blank = np.isin(values, blanks)
+        _noted(note, THERE_IS_NONE, blank, row)
+        values = np.where(blank, np.nan, values)
+    if how.table is not None:
+        told, which = np.unique(values, return_inverse=True)
+        known = np.array([how.convert(value) for value in told.tolist()], np.float64)[which]
+        _noted(note, "states that are not known", np.isnan(known) & ~np.isnan(values), row)
+        return known
+    return values * how.scale if how.scale != 1.0 else values
+
+
+def _noted(note: Noted, what: str, which: NDArray[np.bool_], row: int) -> None:
+    count = int(np.count_nonzero(which))
+    if count:
+        note(what, count, int(np.argmax(which)) + row if row else 0)
