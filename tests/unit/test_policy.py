@@ -83,6 +83,19 @@ def test_nodes_out_for_any_reason_use_up_the_budget() -> None:
     assert action.held == "budget: 5 nodes are out already and 5 may be"
 
 
+def test_a_budget_of_nothing_lets_nothing_out() -> None:
+    look = scene({"F1": finding("n1")})
+    for policy in (Policy(max_out_count=0), Policy(max_out_share=0.0)):
+        (action,) = plan(look, {}, policy)[1]
+        assert action.held == "budget: 0 nodes are out already and 0 may be"
+
+
+def test_a_share_leaves_a_small_fleet_one_node() -> None:
+    look = scene({"F1": finding("n1"), "F2": finding("n2")}, nodes=8)
+    held = [action.held for action in plan(look, {}, Policy(max_out_share=0.01))[1]]
+    assert held == ["", "budget: 1 nodes are out already and 1 may be"]
+
+
 def test_a_held_action_is_asked_for_when_there_is_room_again() -> None:
     states = {f"n{i}": NodeState(f"n{i}", "down") for i in range(50, 55)}
     findings = {"F1": finding("n1")}

@@ -98,7 +98,7 @@ def plan(
     wanted = {a.key: a for v in scene.verdicts.values() if (a := _wanted(scene, v, policy))}
     tripped = _breaker(scene, policy)
     out = _out(scene, standing, wanted)
-    room = max(1, min(policy.max_out_count, int(policy.max_out_share * len(scene.nodes))))
+    room = _room(policy, len(scene.nodes))
     after: dict[str, Action] = {}
     new: list[Action] = []
     for action in sorted(wanted.values(), key=_urgency):
@@ -116,6 +116,12 @@ def plan(
         after[action.key] = action
         new.append(action)
     return after, tuple(new)
+
+
+def _room(policy: Policy, fleet: int) -> int:
+    """How many nodes may be out. A share that is not nothing leaves a small fleet one node."""
+    share = max(1, int(policy.max_out_share * fleet)) if policy.max_out_share > 0 else 0
+    return min(policy.max_out_count, share)
 
 
 def strongest(findings: Iterable[Finding], policy: Policy) -> Finding | None:
