@@ -2,9 +2,10 @@
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -23,10 +24,16 @@ class Plugin(Generic[P, R]):
 
 
 class Registry(Generic[P, R]):
-    """The plugins of one package, ours and those installed under its entry point group."""
+    """The plugins of one package, ours and those installed under its entry point group.
 
-    def __init__(self, package: str) -> None:
+    ``name`` is what the registry is called where it decorates. A module of the package that does
+    not hold ``@name(`` registers nothing and is left alone: it may need what is not installed,
+    and importing all of them is most of what a short command would wait for.
+    """
+
+    def __init__(self, package: str, name: str = "") -> None:
         self._package = package
+        self._decorator = f"@{name}(".encode() if name else b""
         self._plugins: dict[str, Plugin[P, R]] = {}
         self._loaded = False
 
@@ -47,12 +54,14 @@ class Registry(Generic[P, R]):
         return register
 
     def load(self) -> None:
-        """Import every module of the package once, then whatever others have installed."""
+        """Import the package's modules with plugins once, then whatever others have installed."""
         if self._loaded:
             return
         package = importlib.import_module(self._package)
         for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{self._package}.{module.name}")
+            source = _source(package.__path__, module)
+            if source is None or self._decorator in source:
+                importlib.import_module(f"{self._package}.{module.name}")
         for entry_point in entry_points(group=self._package):
             entry_point.load()
         self._loaded = True
@@ -64,3 +73,14 @@ class Registry(Generic[P, R]):
     def __getitem__(self, name: str) -> Plugin[P, R]:
         self.load()
         return self._plugins[name]
+
+
+def _source(folders: Iterable[str], module: pkgutil.ModuleInfo) -> bytes | None:
+    """The text of a module or of a package's own; None where there is no such file."""
+    name = f"{module.name}/__init__.py" if module.ispkg else f"{module.name}.py"
+    for folder in folders:
+        try:
+            return (Path(folder) / name).read_bytes()
+        except OSError:
+            continue
+    return None

@@ -119,6 +119,26 @@ def test_json_holds_everything_and_nothing_else(tmp_path: Path) -> None:
     ]
 
 
+BLOCKED = ("numpy", "polars", "httpx", "httpx2", "sqlalchemy", "jinja2", "lightkube", "yaml")
+
+
+def test_the_base_install_is_enough(tmp_path: Path) -> None:
+    (tmp_path / "kern.log").write_text(LOST.format(host="g1"))
+    (tmp_path / "nvidia-smi.xml").write_text(smi_xml())
+    script = (
+        "import sys\n"
+        f"for name in {BLOCKED}: sys.modules[name] = None\n"
+        "from bigiron.cli import main\n"
+        f"sys.argv = ['bigiron', 'inspect', {str(tmp_path)!r}]\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (2, b"")
+    assert b"GPU 9b:00 (gpu4) fell off the bus" in done.stdout
+
+
 # --- whose file it is
 
 

@@ -284,11 +284,11 @@ class StatefulDetector(Protocol[S]):
         """The state after this block and what is wrong now."""
 
 
-fold: Registry[[], StatefulDetector[Any]] = Registry(__name__)
+fold: Registry[[], StatefulDetector[Any]] = Registry(__name__, "fold")
 """Stateful detectors: a function without arguments that returns one, registered by its name.
 
 The type of the state is the type of what ``start`` returns.
 """
 
-detector: Registry[[Window], Iterator[Finding | Recovery]] = Registry(__name__)
+detector: Registry[[Window], Iterator[Finding | Recovery]] = Registry(__name__, "detector")
 """Stateless detectors, registered by name."""

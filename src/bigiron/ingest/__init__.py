@@ -100,7 +100,7 @@ class Reader(Protocol):
         """Its observations, in the document's order. Raises ParseError if none can be had."""
 
 
-reader: Registry[[], Reader] = Registry(__name__)
+reader: Registry[[], Reader] = Registry(__name__, "reader")
 """Readers: a function without arguments that returns a Reader, registered by its name."""
 
 
