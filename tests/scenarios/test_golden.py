@@ -127,3 +127,35 @@ def test_certainty_grows_with_the_nodes_that_agree(
     agreeing: int, total: int, least: float, most: float
 ) -> None:
     assert least <= share_above(agreeing, total, 0.9) <= most
+
+
+def declared_link(stage_rates: dict[str, float], rate: float = 200.0) -> Stage:
+    """One node whose ports have these rates, each declared to have ``rate``."""
+    declared = tuple(Declared({"link_rate_gbps": (rate,)}, device=port) for port in stage_rates)
+    stage = Stage(["b00"], gpus=0, settings=Settings(keep_intervals=False, declared=declared))
+    for port, found in stage_rates.items():
+        stage.facts("b00", device=port, link_rate_gbps=found)
+    stage.run()
+    return stage
+
+
+def test_what_is_declared_of_one_device_binds_that_one() -> None:
+    stage = declared_link({"mlx5_0": 100.0, "mlx5_1": 200.0})
+    (finding,) = stage.open.values()
+    assert finding.subject.key == "b00/mlx5_0"
+    assert finding.because[0] == (
+        "Network adapter mlx5_0 of b00 has link rate 100 Gb/s; it should be 200 Gb/s, as declared."
+    )
+
+
+def test_a_link_better_than_declared_is_no_drift() -> None:
+    assert declared_link({"mlx5_0": 400.0}).open == {}
+
+
+def test_three_devices_that_differ_alike_are_one_thing_about_the_node() -> None:
+    stage = declared_link({f"mlx5_{n}": 100.0 for n in range(4)})
+    (finding,) = stage.open.values()
+    assert finding.subject.key == "b00"
+    assert (
+        "4 devices (mlx5_0, mlx5_1, mlx5_2, mlx5_3) have link rate 100 Gb/s" in finding.because[0]
+    )

@@ -83,6 +83,12 @@ RELEVANT: Mapping[str, Relevant] = {
 ONLY_DECLARED = frozenset({"pcie_link_gen"})
 """Moves with load, so that what most others show says nothing."""
 
+AT_LEAST = frozenset(
+    {"pcie_link_gen", "pcie_link_gen_max", "pcie_link_width", "pcie_link_width_max"}
+    | {"link_rate_gbps"}
+)
+"""Of these more than declared is no fault."""
+
 TOLD_AS = {"link_rate_gbps": "nic.rate", "mtu": "nic.mtu", "firmware_version": "nic.firmware"}
 """The event by which a document may have told a difference itself."""
 
@@ -124,7 +130,7 @@ def golden(window: Window) -> Iterator[Finding]:
             allowed = _declared(window, key, name)
             if allowed is None and name not in ONLY_DECLARED:
                 pools.setdefault(_pool(window, key, name), []).append(Held(key, fact))
-            elif allowed is not None and not _among(fact.value, allowed):
+            elif allowed is not None and not _fits(name, fact.value, allowed):
                 differing.setdefault((key[0], name, allowed), []).append(Held(key, fact))
     for (_, name, allowed), held in differing.items():
         yield from _declared_otherwise(window, held, RELEVANT[ALIASES.get(name, name)], allowed)
@@ -162,8 +168,20 @@ def _declared(window: Window, key: Key, name: str) -> tuple[FactValue, ...] | No
     return found
 
 
-def _among(value: FactValue, allowed: Sequence[FactValue]) -> bool:
-    return any(value == other or str(value) == str(other) for other in allowed)
+def _fits(name: str, value: FactValue, allowed: Sequence[FactValue]) -> bool:
+    """Whether a value is as declared; a link may be better than that."""
+    if any(value == other or str(value) == str(other) for other in allowed):
+        return True
+    numbers = [_number(other) for other in allowed]
+    return name in AT_LEAST and bool(numbers) and _number(value) >= min(numbers) > 0
+
+
+def _number(value: FactValue) -> float:
+    """0 for what is no number."""
+    try:
+        return float(value)
+    except ValueError:
+        return 0.0
 
 
 def _pool(window: Window, key: Key, name: str) -> tuple[str, ...]:
