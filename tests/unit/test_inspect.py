@@ -179,6 +179,43 @@ def test_a_list_of_jobs_makes_no_host(tmp_path: Path) -> None:
     assert report.jobs == {"COMPLETED": 1, "FAILED": 1}
 
 
+NO_DOCUMENT_OF_A_MACHINE = {
+    "rules.yaml": 'rules:\n  - pattern: "BUG: unable to handle kernel paging request at .*"\n',
+    "formats.tsv": "nvlink.c\tTRAIN\tNVLink: Link training failed for link %u (0x%x)\n",
+    "fields.csv": "name,id\nGPU_TEMP,150\nGPU_POWER,155\n",
+}
+
+
+@pytest.mark.parametrize("name", NO_DOCUMENT_OF_A_MACHINE)
+def test_a_list_of_what_to_look_for_accuses_no_machine(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(NO_DOCUMENT_OF_A_MACHINE[name])
+    report = look(tmp_path / name)
+    assert (report.exit_code, report.diagnoses) == (3, ())
+
+
+def test_a_drive_below_its_own_threshold_is_critical(tmp_path: Path) -> None:
+    drive = {
+        "smartctl": {"exit_status": 0},
+        "device": {"name": "/dev/nvme3", "protocol": "NVMe"},
+        "nvme_smart_health_information_log": {
+            "available_spare": 4,
+            "available_spare_threshold": 10,
+            "percentage_used": 97,
+        },
+    }
+    (tmp_path / "nvme3.json").write_text(json.dumps(drive))
+    assert found(look(tmp_path / "nvme3.json")) == {"host": ["critical nvme.spare_low host/nvme3"]}
+
+
+def test_an_idle_slowdown_of_a_desktop_gpu_lowers_nothing(tmp_path: Path) -> None:
+    page = "".join(
+        f'DCGM_FI_DEV_CLOCKS_EVENT_REASONS{{gpu="{gpu}",UUID="GPU-{gpu}",Hostname="g1"}} 32\n'
+        for gpu in range(4)
+    )
+    (tmp_path / "m.prom").write_text("# TYPE DCGM_FI_DEV_CLOCKS_EVENT_REASONS gauge\n" + page)
+    assert look(tmp_path / "m.prom").exit_code == 0
+
+
 # --- a manifest, a hung job, a check
 
 
