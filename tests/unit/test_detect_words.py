@@ -112,3 +112,11 @@ def test_what_follows_is_named_by_what_it_is() -> None:
     assert text.endswith(
         "; kernel warning with a stack trace (kernel.call_trace) 3 s later follows from it."
     )
+
+
+def test_an_escalation_on_the_same_device_is_told_as_one() -> None:
+    text = said(happening("xid.94", "gpu4"), happening("xid.95", "gpu4", 9))
+    assert text == (
+        "GPU 9b:00 (gpu4) had a contained memory error at 2026-03-02 16:24:18 (XID 94); "
+        "then it had an uncontained memory error (XID 95)."
+    )

@@ -227,7 +227,7 @@ class _Judged(NamedTuple):
 
 def _finding(incident: Incident, window: Window, why_ended: str, tenants: Tenants) -> Finding:
     entry, code = incident.fault, incident.code
-    because = [told(window, incident), *_reason(incident), entry.meaning]
+    because = [told(window, incident), *_reason(incident), entry.meaning, *_worst_means(incident)]
     if window.single_look and _flapping(incident):
         code = "ib.flap"
         entry = catalogue().find(code)
@@ -262,6 +262,14 @@ def _finding(incident: Incident, window: Window, why_ended: str, tenants: Tenant
         evidence=_evidence(incident),
         look=entry.look,
     )
+
+
+def _worst_means(incident: Incident) -> Iterator[str]:
+    """What the worst that followed on the device means, where it is worse than the cause."""
+    followed = (catalogue().find(s.event.code) for s in _escalating(incident))
+    worst = max(followed, key=lambda entry: entry.severity.rank, default=incident.fault)
+    if worst.severity.rank > incident.fault.severity.rank:
+        yield worst.meaning
 
 
 def _reason(incident: Incident) -> Iterator[str]:

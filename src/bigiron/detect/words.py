@@ -179,11 +179,23 @@ def followed(incident: Incident) -> str:
     groups: dict[str, list[Stamped]] = {}
     for stamped in incident.followers:
         groups.setdefault(stamped.event.code, []).append(stamped)
-    parts = [_group(incident, code, same) for code, same in list(groups.items())[:3]]
-    if len(groups) > 3:
-        parts.append(f"{len(groups) - 3} more codes")
-    one = len(groups) == 1 and _count(incident.followers) == 1
-    return f"{_listed(parts)} {'follows' if one else 'follow'} from it"
+    worse = [code for code, same in groups.items() if code in VERBS and _worse(incident, same[0])]
+    then = [f"then it {VERBS[code]} ({label(code)})" for code in worse]
+    rest = {code: same for code, same in groups.items() if code not in worse}
+    parts = [_group(incident, code, same) for code, same in list(rest.items())[:3]]
+    if len(rest) > 3:
+        parts.append(f"{len(rest) - 3} more codes")
+    if parts:
+        one = len(rest) == 1 and sum(_count(same) for same in rest.values()) == 1
+        then.append(f"{_listed(parts)} {'follows' if one else 'follow'} from it")
+    return "; ".join(then)
+
+
+def _worse(incident: Incident, stamped: Stamped) -> bool:
+    """Whether a follower is on the same device and worse than the cause: an escalation."""
+    if not incident.device or stamped.event.device != incident.device:
+        return False
+    return catalogue().find(stamped.event.code).severity.rank > incident.fault.severity.rank
 
 
 def _group(incident: Incident, code: str, same: Sequence[Stamped]) -> str:
