@@ -83,3 +83,12 @@ def test_a_log_of_many_hosts_lends_its_name_to_none() -> None:
     smi = _reading("in/n02-smi.xml", "nvidia_smi_xml", _gpu("GPU-1"))
     other = _reading("in/other.txt", "nvidia_smi_text", _gpu("GPU-9"))
     assert _hosts(many, smi, other) == ["", "n02", "other"]
+
+
+def test_what_is_of_no_machine_gets_no_host() -> None:
+    log = _reading("case/dmesg", "kernel_log", _event())
+    jobs = _reading("case/sacct.txt", "slurm_sacct", Fact("", "version", "24.05"))
+    golden = _reading("case/box.json", "golden_manifest", Fact("golden:box", "mtu", 9000, "eth0"))
+    rank = _reading("case/dump_3", "flight_recorder", Fact("", "fr_rank", 3, "rank3"))
+    assert _hosts(log, jobs, golden, rank) == ["host", "", "", ""]
+    assert (golden.told, rank.rank) == (set(), 3)
