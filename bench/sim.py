@@ -50,6 +50,8 @@ def _compare(
             opened[subject["node"]].append(datetime.fromisoformat(finding["time"]))
     faulty = set()
     for episode in truth:
+        if "node" not in episode["subject"]:
+            continue
         node, onset = episode["subject"]["node"], datetime.fromisoformat(episode["onset"])
         if episode["label"] == "fault":
             faulty.add(node)

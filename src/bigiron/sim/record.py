@@ -1,194 +1,199 @@
-"""A recording of the simulated fleet in the form of formats.md section 2, with its truth."""
+"""A recording of a simulated fleet in the form of docs/formats.md, with its truth."""
 
 import csv
 import json
-from collections import defaultdict
-from datetime import UTC, datetime
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import polars as pl
+from bigiron.model import Device
+from bigiron.nodesets import fold
+from bigiron.sim.book import Book
+from bigiron.sim.cluster import Cluster, Run
+from bigiron.sim.faults_lasting import golden
+from bigiron.sim.history import History
+from bigiron.sim.meters import VENDOR_RATIO
+from bigiron.sim.scenarios import ACT, SCENARIOS
+from bigiron.sim.scene import Plan, Scene
+from bigiron.sim.site import site
+from bigiron.sim.tape import Tape
+from bigiron.sim.telemetry import TRACKS, Telemetry
+from bigiron.sim.workload import Demand
 
-from bigiron.sim.episodes import NIC_KINDS, NODE_KINDS, Episode
-from bigiron.sim.fleet import GPUS, VBIOS, bus
-from bigiron.sim.jobs import HEADER
-from bigiron.sim.pages import exported
-from bigiron.sim.physics import Floats
-from bigiron.sim.world import World
-
-FAULTS = (
-    *("gpu_off_bus", "hbm_uncorrectable", "hbm_remap", "pcie_downtrain", "gsp_timeout"),
-    *("node_crash", "driver_hang", "thermal_degradation", "slow_clock", "config_drift"),
+JOBS_HEADER = (
+    "JobIDRaw|JobName|User|Account|Partition|State|ExitCode|Submit|Start|End|"
+    "ElapsedRaw|NNodes|NodeList|AllocTRES|Restarts"
 )
-BENIGN = ("app_xid", "single_flap", "exporter_death")
+RATE = 6.5
+"""Failures per 1,000 node-days of Meta's larger research cluster; 2.34 on the other
+(arXiv 2410.21680)."""
 
 
-def record(out: Path, *, nodes: int, hours: float, step_s: int, seed: int, start: datetime) -> int:
+def record(
+    out: Path,
+    scenario: str = "mixed",
+    *,
+    nodes: int,
+    days: float,
+    step_s: int,
+    seed: int,
+    start: datetime,
+    rate: float = RATE,
+) -> int:
     """Writes a recording into ``out`` (made new) and returns the number of samples.
 
-    About one fault in 40 nodes and as many benign happenings, at random times of the middle.
-    Raises FileExistsError if ``out`` exists.
+    ``rate``: failures per 1,000 node-days in the scenarios that have a rate. Raises
+    FileExistsError if ``out`` exists, KeyError for an unknown scenario.
     """
-    (out / "samples").mkdir(parents=True)
-    (out / "logs").mkdir()
-    span_s = hours * 3600
-    episodes = _episodes(nodes, span_s, np.random.default_rng([seed, 9]))
-    world = World.make(nodes, seed, start.timestamp(), episodes, job_s=5400.0)
-    times: list[datetime] = []
-    kept: dict[str, list[Floats]] = defaultdict(list)
-    states: list[tuple[datetime, int, str]] = []
-    last = [""] * nodes
-    with (out / "logs" / "kernel.log").open("w", encoding="utf-8") as log:
-        for at_s in np.arange(step_s, span_s + 1, step_s):
-            world.step(float(step_s))
-            now = datetime.fromtimestamp(world.start_s + at_s, UTC)
-            times.append(now)
-            log.writelines(f"{line}\n" for line in world.take_log())
-            _keep(world, kept)
-            for n, word in enumerate(_words(world)):
-                if word != last[n]:
-                    states.append((now, n, word))
-                    last[n] = word
-    count = _samples(out, world, times, kept)
-    _tables(out, world, states)
-    _facts(out, world, start)
-    _truth(out, world, episodes)
+    plan = SCENARIOS[scenario]
+    (out / "logs").mkdir(parents=True)
+    place = site(nodes, seed, third_vendor=True)
+    span_s = days * 86_400 // step_s * step_s
+    devices = list(place.devices())
+    history = History(place, seed, start.timestamp(), span_s)
+    golden(history)
+    book = Book(place, seed, span_s)
+    plan(book, rate)
+    cluster = unfold(history, book.plans, step_s, rate)
+    names = place.names
+    tape = Tape(out / "samples", names, int(start.timestamp() * 1000), TRACKS)
+    Telemetry(history, cluster.runs, step_s, VENDOR_RATIO).write(tape)
+    count = tape.close()
+    _tables(out, history, devices)
+    _jobs(out / "jobs.psv", history, cluster.runs)
+    _lines(out, history)
+    _truth(out / "truth.jsonl", history)
+    end = start + timedelta(seconds=span_s)
     (out / "recording.toml").write_text(
-        f'name = "{out.name}"\nstart = "{start.isoformat()}"\nend = "{times[-1].isoformat()}"\n'
-        f"step_s = {step_s}\n"
-        f'description = "{nodes} simulated nodes, {hours:g} hours, seed {seed}."\n',
+        f'name = "{scenario}-s{seed}"\nstart = "{_iso(start)}"\nend = "{_iso(end)}"\n'
+        f'step_s = {step_s}\ndescription = "{nodes} simulated nodes, {days:g} days: '
+        f'{scenario}, seed {seed}."\n',
         "utf-8",
     )
     return count
 
 
-def _episodes(nodes: int, span_s: float, rng: np.random.Generator) -> list[Episode]:
-    """Faults and benign happenings, each on a node of its own."""
-    order = list(rng.permutation(nodes))
-    wanted = [(kind, False) for kind in FAULTS] * (1 + nodes // 400)
-    wanted += [(kind, True) for kind in BENIGN]
-    made = []
-    for kind, benign in wanted[: max(1, nodes // 4)]:
-        onset = float(rng.uniform(0.2, 0.7) * span_s)
-        made.append(Episode(kind, int(order.pop()), onset, int(rng.integers(GPUS)), benign))
-    return made
+def unfold(history: History, plans: Sequence[Plan], step_s: float, rate: float) -> Cluster:
+    """Lets the plans happen among the jobs of the site's users."""
+    capacity = tuple(
+        (partition, len(nodes)) for partition, nodes in history.site.groups("partition").items()
+    )
+    broken = any(plan.kind == "app_xid" for plan in plans)
+    demand = Demand(capacity, history.span_s, history.seed, broken)
+    cluster = Cluster.make(history, list(demand.requests()))
+    scene = Scene(history, cluster, step_s, rate)
+    for plan in plans:
+        history.at(plan.at_s, partial(ACT[plan.kind], scene, plan))
+    history.run()
+    return cluster
 
 
-def _keep(world: World, kept: dict[str, list[Floats]]) -> None:
-    state = world.state
-    dcgm = state.present & state.exporter[:, None] & state.up[:, None]
-    for name, _, _, values in exported(state):
-        kept[name].append(np.where(dcgm, values, np.nan))
-    up = state.up
-    of_node = {"node_boot_time_seconds": state.boot, "node_load1": state.load * 96 + 1}
-    for name, values in of_node.items():
-        kept[name].append(np.where(up, values, np.nan)[:, None])
-    for name, key in (
-        ("node_infiniband_link_downed_total", "ib_downed"),
-        ("node_infiniband_symbol_error_total", "ib_symbol"),
-    ):
-        kept[name].append(np.where(up[:, None], state.counters[key], np.nan))
+def _iso(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat()
 
 
-def _words(world: World) -> list[str]:
-    busy = {n for job in world.jobs.running for n in job.nodes}
-    return [
-        "down" if not world.state.up[n] else "alloc" if n in busy else "idle"
-        for n in range(world.state.nodes)
-    ]
+def _at(history: History, at_s: float) -> str:
+    """Whole seconds, as schedulers and inventories write."""
+    return datetime.fromtimestamp(int(history.start + at_s), UTC).isoformat()
 
 
-def _samples(out: Path, world: World, times: list[datetime], kept: dict[str, list[Floats]]) -> int:
-    count = 0
-    names = np.array(world.fleet.names)
-    for metric, rows in kept.items():
-        values = np.stack(rows)  # time, node, device
-        prefix = "nic" if "infiniband" in metric else "gpu"
-        devices = np.array(
-            [""] if values.shape[2] == 1 else [f"{prefix}{g}" for g in range(values.shape[2])]
-        )
-        t, n, d = np.nonzero(~np.isnan(values))
-        frame = pl.DataFrame(
-            {
-                "time": pl.Series(times).cast(pl.Datetime("ms", "UTC")).gather(t),
-                "node": names[n],
-                "device": devices[d],
-                "value": values[t, n, d],
-            }
-        )
-        frame.write_parquet(out / "samples" / f"{metric}.parquet")
-        count += len(frame)
-    return count
+def _tables(out: Path, history: History, devices: list[Device]) -> None:
+    columns = ("node", "sku", "role", "rack", "leaf", "pdu", "cooling", "ring", "partition", "site")
+    site, names = history.site, history.site.names
+    rows = [[n.name, *(getattr(n, c) for c in columns[1:])] for n in site.nodes]
+    _csv(out / "nodes.csv", columns, rows)
+    _csv(
+        out / "devices.csv",
+        ("node", "device", "kind", "id", "bus", "model", "vendor"),
+        ([d.node, d.name, d.kind, d.id, d.bus, d.model, d.vendor] for d in devices),
+    )
+    states = sorted(history.states, key=lambda s: s[0])
+    _csv(
+        out / "nodestate.csv",
+        ("time", "node", "state", "reason"),
+        ([_at(history, t), names[n], word, why] for t, n, word, why in states),
+    )
+    _csv(
+        out / "maintenance.csv",
+        ("start", "end", "nodes", "kind"),
+        (
+            [_at(history, a), _at(history, b), fold(names[n] for n in members), kind]
+            for a, b, members, kind in sorted(history.maintenance)
+        ),
+    )
 
 
-def _tables(out: Path, world: World, states: list[tuple[datetime, int, str]]) -> None:
-    columns = ["node", "sku", "role", "rack", "leaf", "pdu", "cooling", "ring", "partition", "site"]
-    nodes = [[n.name, *(getattr(n, c) for c in columns[1:])] for n in world.fleet.nodes]
-    _csv(out / "nodes.csv", columns, nodes)
-    devices = [
-        [d.node, d.name, d.kind, d.id, d.bus, d.model, d.vendor] for d in world.fleet.devices()
-    ]
-    _csv(out / "devices.csv", ["node", "device", "kind", "id", "bus", "model", "vendor"], devices)
-    named = [[time.isoformat(), world.fleet.names[n], word, ""] for time, n, word in states]
-    _csv(out / "nodestate.csv", ["time", "node", "state", "reason"], named)
-    _csv(out / "maintenance.csv", ["start", "end", "nodes", "kind"], [])
-    rows = [HEADER, *world.jobs.rows]
-    (out / "jobs.psv").write_text("\n".join(rows) + "\n", "utf-8")
-
-
-def _csv(path: Path, header: list[str], rows: list[list[str]]) -> None:
+def _csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
         writer.writerows(rows)
 
 
-def _facts(out: Path, world: World, start: datetime) -> None:
-    """Every fact when first seen, and the ones that changed at their episode."""
-    lines: list[tuple[datetime, dict[str, Any]]] = []
-    drifts = {e.node: at_s for e, at_s in world.begun if e.kind == "config_drift"}
-    for n, name in enumerate(world.fleet.names):
-        first = {"driver_version": "570.172.08", "kernel": "6.8.0-60-generic", "gpu_count": GPUS}
-        lines.append((start, {"node": name, "device": "", "facts": first}))
-        for g in range(GPUS):
-            facts = {
-                "uuid": world.fleet.uuids[n][g],
-                "bus": bus(g),
-                "serial": world.fleet.serials[n][g],
-                "vbios_version": VBIOS,
-                "power_limit_w": 700,
-            }
-            lines.append((start, {"node": name, "device": f"gpu{g}", "facts": facts}))
-        if n in drifts:
-            later = {"driver_version": world.state.drivers[n]}
-            at = datetime.fromtimestamp(drifts[n], UTC)
-            lines.append((at, {"node": name, "device": "", "facts": later}))
-    lines.sort(key=lambda line: line[0])
+def _jobs(path: Path, history: History, runs: Sequence[Run]) -> None:
+    """sacct's rows in order of start; what still runs has no end."""
+    with path.open("w", encoding="utf-8") as file:
+        file.write(JOBS_HEADER + "\n")
+        for run in runs:
+            request, over = run.request, run.end_s is not None
+            end_s = run.end_s if run.end_s is not None else history.span_s
+            gpus = sum(mask.bit_count() for mask in run.masks)
+            fields = (
+                run.id,
+                "train" if len(run.nodes) > 1 else "run",
+                request.user,
+                f"acct{int(request.user[1:]) % 5}",
+                request.partition,
+                run.state,
+                run.exit_code,
+                _at(history, run.submit_s),
+                _at(history, run.start_s),
+                _at(history, end_s) if over else "Unknown",
+                int(end_s) - int(run.start_s),
+                len(run.nodes),
+                fold(history.site.names[n] for n in run.nodes),
+                f"gres/gpu={gpus},node={len(run.nodes)}",
+                run.restarts,
+            )
+            file.write("|".join(map(str, fields)) + "\n")
+
+
+def _lines(out: Path, history: History) -> None:
+    """The kernel log and the facts, in order of time, as far as the recording goes."""
+    names = history.site.names
+    with (out / "logs" / "kernel.log").open("w", encoding="utf-8") as file:
+        for at_s, node, message in sorted(history.lines):
+            if 0 <= at_s <= history.span_s:
+                time = datetime.fromtimestamp(round(history.start + at_s, 6), UTC)
+                stamp = time.isoformat(timespec="microseconds")
+                file.write(f"{stamp} {names[node]} kernel: {message}\n")
     with (out / "facts.jsonl").open("w", encoding="utf-8") as file:
-        file.writelines(
-            json.dumps({"time": time.isoformat(), **rest}) + "\n" for time, rest in lines
-        )
+        for at_s, node, device, facts in sorted(history.facts, key=lambda f: f[0]):
+            if at_s <= history.span_s:
+                line = {"time": _at(history, at_s), "node": names[node], "device": device}
+                file.write(json.dumps({**line, "facts": facts}) + "\n")
 
 
-def _truth(out: Path, world: World, episodes: list[Episode]) -> None:
-    with (out / "truth.jsonl").open("w", encoding="utf-8") as file:
-        for number, episode in enumerate(sorted(episodes, key=lambda e: e.onset_s), 1):
-            onset = datetime.fromtimestamp(world.start_s + episode.onset_s, UTC)
-            name = world.fleet.names[episode.node]
-            device = f"{'nic' if episode.kind in NIC_KINDS else 'gpu'}{episode.gpu}"
-            subject = {"kind": "device", "node": name, "device": device}
-            if episode.kind in NODE_KINDS:
-                subject = {"kind": "node", "node": name}
-            truth = {
+def _truth(path: Path, history: History) -> None:
+    def time(at_s: float | None) -> str | None:
+        return None if at_s is None or at_s > history.span_s else _at(history, at_s)
+
+    with path.open("w", encoding="utf-8") as file:
+        for number, truth in enumerate(sorted(history.truths, key=lambda t: t.onset_s), 1):
+            line: dict[str, Any] = {
                 "episode": f"e{number}",
-                "class": episode.kind,
-                "label": "benign" if episode.benign else "fault",
-                "subject": subject,
-                "onset": onset.isoformat(),
-                "fails": None,
-                "end": None,
-                "effect": 0.0,
-                "precursor": False,
+                "class": truth.kind,
+                "label": truth.label,
+                "subject": truth.subject,
+                "onset": time(truth.onset_s),
+                "fails": time(truth.fails_s),
+                "end": time(truth.end_s),
+                "effect": truth.effect,
+                "precursor": truth.precursor,
             }
-            file.write(json.dumps(truth) + "\n")
+            extra = dict(truth.extra)
+            if "full_s" in extra:
+                extra["full"] = time(extra.pop("full_s"))
+            file.write(json.dumps({**line, **extra}) + "\n")
