@@ -52,6 +52,7 @@ def fitting(settings: Settings, step_s: float) -> Settings:
         settings,
         fresh_s=max(settings.fresh_s, 2.5 * step_s),
         sustain_s=max(settings.sustain_s, 2 * step_s),
+        step_s=step_s,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from bigiron.detect.settle import Open, Pending
+from bigiron.detect.state import enc_hook
 from bigiron.hub.memory import Limits, Memory
 from bigiron.hub.turn import Standing, fold_reads
 from bigiron.model import Action, Batch
@@ -72,7 +73,10 @@ def remainder(standing: Standing) -> bytes:
 
 def folds(standing: Standing) -> dict[str, bytes]:
     """The stateful detectors' states under the names they are kept by."""
-    return {FOLD + name: msgspec.json.encode(state) for name, state in standing.folds.items()}
+    return {
+        FOLD + name: msgspec.json.encode(state, enc_hook=enc_hook)
+        for name, state in standing.folds.items()
+    }
 
 
 def _folds(stored: Mapping[str, bytes]) -> dict[str, Any]:

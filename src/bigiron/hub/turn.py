@@ -3,19 +3,21 @@
 Pure: the same memory, standing, time and settings give the same outcome, live or over a recording.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from bigiron.decide.judge import differs, judge
 from bigiron.decide.policy import Policy, Scene, plan
-from bigiron.detect import Declared, Window, detector, fold
+from bigiron.detect import Block, Declared, StatefulDetector, Window, detector, fold
 from bigiron.detect.checks import recoveries as check_recoveries
 from bigiron.detect.fault import recoveries as fault_recoveries
+from bigiron.detect.hygiene import Clean
 from bigiron.detect.settle import Docket, Open, Pending, Rules, settle
+from bigiron.detect.state import dec_hook
 from bigiron.hub.memory import Memory
 from bigiron.model import (
     Action,
@@ -26,9 +28,14 @@ from bigiron.model import (
     Recovery,
     Verdict,
 )
+from bigiron.registry import Plugin
+
+S = TypeVar("S")
+
+HYGIENE = "hygiene"
+"""Its state is kept among the folds'."""
 
 ENDED_EVERY_S = 10.0
-
 
 PROMPT_S = 15.0
 """A detector that looks this often also looks as soon as new samples are there: a finding must
@@ -40,12 +47,14 @@ class Settings(msgspec.Struct, frozen=True):
 
     ``fresh_s`` and ``sustain_s`` are those of ``detect.Window``; ``every`` says whether each
     detector's own interval is kept (live) or all run at every turn (a recording's steps).
+    ``step_s`` is how long a step of the stateful detectors is: the time between two samples.
     """
 
     off: tuple[str, ...] = ()
     fresh_s: float = 180.0
     sustain_s: float = 600.0
     keep_intervals: bool = True
+    step_s: float = 60.0
     declared: tuple[Declared, ...] = ()
     rules: Rules = Rules()
     policy: Policy = Policy()
@@ -151,7 +160,7 @@ class _Look:
         self.recoveries: list[Recovery] = []
         self.reads: dict[str, tuple[str, ...]] = {}
         self.ran = dict(standing.ran)
-        self.folds: dict[str, Any] = {}
+        self.folds: dict[str, Any] = dict(standing.folds)
         self.notes: list[Note] = []
 
     def stateless(self) -> None:
@@ -171,22 +180,41 @@ class _Look:
     def stateful(self) -> None:
         """Step each stateful detector over what is new."""
         block = self.memory.block(self.standing.serial, self.window.now)
+        block = replace(block, step_s=self.settings.step_s)
+        cleaned: list[Clean | None] = [None]
+
+        def step() -> Sequence[Finding]:
+            cleaned[0] = self._clean(block)
+            return ()
+
+        self._run(HYGIENE, step)
+        block = replace(block, clean=cleaned[0])
         for plugin in fold:
             if plugin.name in self.settings.off:
                 continue
-            folding = plugin.run()
-            start = folding.start(self.window.fleet)
-            state = self.standing.folds.get(plugin.name, start)
-            if not isinstance(state, type(start)):
-                state = msgspec.convert(state, type(start))
-            self.folds[plugin.name] = state
-
-            def step(folding: Any = folding, state: Any = state, name: str = plugin.name) -> Any:
-                self.folds[name], claims = folding.step(state, block)
-                return claims
-
-            if self._run(plugin.name, step):
+            if self._run(plugin.name, lambda p=plugin: self._step(p, block)):
                 self.reads[plugin.name] = plugin.reads
+
+    def _clean(self, block: Block) -> Clean | None:
+        from bigiron.detect.hygiene.clean import clean  # it needs numpy
+        from bigiron.detect.hygiene.state import State
+
+        self.folds[HYGIENE], told = clean(self._state(HYGIENE, State()), block)
+        return told
+
+    def _step(self, plugin: Plugin[[], StatefulDetector[Any]], block: Block) -> Any:
+        folding = plugin.run()
+        state = self._state(plugin.name, folding.start(self.window.fleet))
+        self.folds[plugin.name], claims = folding.step(state, block)
+        return claims
+
+    def _state(self, name: str, start: S) -> S:
+        """What a fold remembers; ``start`` if nothing yet."""
+        state = self.standing.folds.get(name, start)
+        if not isinstance(state, type(start)):
+            state = msgspec.convert(state, type(start), dec_hook=dec_hook)
+        self.folds[name] = state
+        return state
 
     def ended(self) -> None:
         """What ended of that which stands and is not claimed anew at every look."""
