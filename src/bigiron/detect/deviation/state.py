@@ -1,0 +1,198 @@
+"""What the fold remembers: a table a kind of part, and what the fleet shares."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bigiron.detect.chance import null, robust
+from bigiron.detect.deviation.streams import Stream
+from bigiron.detect.state import carried
+
+Small = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+
+
+class Tracks(msgspec.Struct):
+    """One row a unit, one column a stream (n, m).
+
+    The hour that runs: ``total``, ``count`` and ``plain_total``. The own past: ``base`` with the
+    ``blocks`` it was learned from, ``first`` (the frozen commissioning baseline, NaN before it
+    is), ``anchor`` (about which a baseline learned anew must stay, NaN: anywhere), ``squares``
+    over ``freedom`` of the own spread. The accumulation: ``level`` against the adapting and
+    ``level_first`` against the frozen baseline, ``last`` (the last z), ``since`` (epoch seconds),
+    ``shift`` over ``shifted`` blocks since then, ``calm`` blocks of recovery. What came of it:
+    ``chance`` (the p-value), ``opened`` (0 nothing, 1 told, 2 suspected), ``plain`` (the last
+    hour's mean of what an operator reads).
+    """
+
+    total: Small
+    count: Small
+    plain_total: Small
+    base: Small
+    blocks: Small
+    first: Small
+    anchor: Small
+    squares: Small
+    freedom: Small
+    level: Small
+    level_first: Small
+    last: Small
+    since: Doubles
+    shift: Small
+    shifted: Small
+    calm: Small
+    chance: Small
+    plain: Small
+    opened: NDArray[np.uint8]
+
+
+FILL = {"first": np.nan, "anchor": np.nan, "last": np.nan, "since": np.nan, "chance": np.nan}
+"""What a new unit holds; 0 where nothing is said."""
+
+
+class Shared(msgspec.Struct):
+    """What the fleet shows of a table's streams: by kind of part (g kinds) and stream.
+
+    ``spreads`` (g, m, bins) counts the sizes of deviations, ``slopes`` (g, m, 2) sums products
+    and squares of the covariate, ``pairs`` (m, 2) sums products of successive z and squares,
+    ``null`` (m, bins) counts the accumulated sums of units that are not suspected.
+    """
+
+    spreads: Doubles
+    slopes: Doubles
+    pairs: Doubles
+    null: Doubles
+
+
+class Table(msgspec.Struct):
+    """The units of one kind, the streams' names, their tracks and what they share."""
+
+    units: tuple[str, ...]
+    streams: tuple[str, ...]
+    tracks: Tracks
+    shared: Shared
+
+
+class State(msgspec.Struct):
+    """Everything between two steps.
+
+    ``makes`` are the kinds of parts met (SKU and model), ``most_w`` the most that each draws.
+    ``watts`` (GPUs) is smoothed power. ``nodes`` with ``versions`` (a checksum of what a node runs
+    and holds) and ``away`` (drained or down) tell when to learn anew. ``cut`` is
+    the p-value at which a part was last called a suspect.
+    """
+
+    time_s: float = 0.0
+    makes: tuple[str, ...] = ()
+    most_w: Doubles = msgspec.field(default_factory=lambda: np.zeros(0))
+    watts: Doubles = msgspec.field(default_factory=lambda: np.zeros(0))
+    nodes: tuple[str, ...] = ()
+    versions: NDArray[np.int64] = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
+    away: NDArray[np.bool_] = msgspec.field(default_factory=lambda: np.zeros(0, np.bool_))
+    tables: dict[str, Table] = {}
+    cut: float = 0.0
+
+
+def new_table(units: tuple[str, ...], streams: tuple[Stream, ...], makes: int) -> Table:
+    """A table without any past."""
+    n, m = len(units), len(streams)
+    arrays: dict[str, Any] = {
+        name: np.full((n, m), FILL.get(name, 0.0), _type(name)) for name in Tracks.__struct_fields__
+    }
+    shared = Shared(
+        np.zeros((makes, m, robust.BINS)),
+        np.zeros((makes, m, 2)),
+        np.zeros((m, 2)),
+        np.zeros((m, null.BINS)),
+    )
+    return Table(units, tuple(s.name for s in streams), Tracks(**arrays), shared)
+
+
+def _type(name: str) -> type:
+    return {"since": np.float64, "opened": np.uint8}.get(name, np.float32)
+
+
+def moved(tracks: Tracks, index: NDArray[np.intp] | None) -> Tracks:
+    """Tracks whose rows follow ``detect.state.follow``'s index; a copy to write to in any case."""
+    return Tracks(
+        **{
+            name: getattr(tracks, name).copy()
+            if index is None
+            else carried(getattr(tracks, name), index, FILL.get(name, 0.0))
+            for name in Tracks.__struct_fields__
+        }
+    )
+
+
+def widened(shared: Shared, makes: int) -> Shared:
+    """What is shared, a copy to write to, with room for so many kinds of parts."""
+    more = ((0, makes - shared.spreads.shape[0]), (0, 0), (0, 0))
+    return Shared(
+        np.pad(shared.spreads, more),
+        np.pad(shared.slopes, more),
+        shared.pairs.copy(),
+        shared.null.copy(),
+    )
+
+
+def forget(tracks: Tracks, rows: NDArray[np.bool_]) -> None:
+    """Units that are new in their place: nothing of the past holds."""
+    for name in Tracks.__struct_fields__:
+        getattr(tracks, name)[rows] = FILL.get(name, 0.0)
+
+
+RELEARN_BLOCKS = 4.0
+"""What a baseline counts for after a change that should not alter the part itself."""
+
+
+def relearn(tracks: Tracks, rows: NDArray[np.bool_]) -> None:
+    """Units that run other versions: their baselines, the frozen one too, follow soon.
+
+    They may not go far (``Stream.shift``), so that a fault is not learned with the new firmware;
+    what was accumulated stays.
+    """
+    known = rows[:, None] & (tracks.blocks > 0)
+    first = np.where(np.isfinite(tracks.first), tracks.first, tracks.base)
+    fresh = known & ~np.isfinite(tracks.anchor)
+    tracks.anchor = np.where(fresh, first, tracks.anchor)
+    tracks.blocks = np.where(known, np.minimum(tracks.blocks, RELEARN_BLOCKS), tracks.blocks)
+    tracks.first = np.where(known, np.float32(np.nan), tracks.first)
+
+
+def repaired(tracks: Tracks, rows: NDArray[np.bool_]) -> None:
+    """Units whose node came back from a drain: what was accumulated is dropped.
+
+    What is still wrong accumulates again; what is only different is learned, within bounds.
+    """
+    relearn(tracks, rows)
+    for name in ("total", "count", "plain_total", "level", "level_first", "shift", "shifted"):
+        getattr(tracks, name)[rows] = 0.0
+    tracks.calm[rows] = 0.0
+    tracks.opened[rows] = 0
+    for name in ("last", "since", "chance"):
+        getattr(tracks, name)[rows] = np.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The streams' numbers as arrays (m,)."""
+
+    bad: Doubles
+    floor: Doubles
+    drift: Doubles
+    shift: Doubles
+    least: Doubles
+    slope: Doubles
+
+
+def limits(streams: tuple[Stream, ...]) -> Limits:
+    """The streams' numbers, one array each."""
+    return Limits(
+        *(
+            np.array([getattr(s, name) for s in streams])
+            for name in ("bad", "floor", "drift", "shift", "least_spread", "slope")
+        )
+    )
