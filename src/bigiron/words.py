@@ -43,6 +43,13 @@ def advice(action: ActionKind, when: When) -> str:
     """What to do and how soon: "drain it and reset the GPU when the running job has ended"."""
     doing = DO.get(action)
     if doing is None:
-        return "nothing to the node"
+        return "no action on the node"
     soon = SOON.get(when)
     return f"{doing} {soon}" if soon else doing
+
+
+def risk(chance: float) -> str:
+    """A chance to fail as people read it: ">99%", "49%", "3.1%". It ranks; it is no forecast."""
+    if chance >= 0.99:
+        return ">99%"
+    return f"{100 * chance:.0f}%" if chance >= 0.0995 else f"{100 * chance:.1f}%"

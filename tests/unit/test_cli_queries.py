@@ -1,4 +1,5 @@
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from bigiron.cli import root
 from bigiron.errors import NoData
+from bigiron.hub.lock import Lock
 from bigiron.hub.loop import Hub
 from bigiron.hub.poller import Arrival
 from bigiron.model import Batch, Event, Fact, Node, NodeState
@@ -56,7 +58,7 @@ def lines(folder: Path, *arguments: str) -> list[str]:
 
 def test_nodes_folds_those_that_stand_alike(folder: Path) -> None:
     header, *rows = lines(folder, "nodes")
-    assert header.split() == ["NODES", "COUNT", "HEALTH", "P_FAIL_24H", "ACTION", "REASON"]
+    assert header.split() == ["NODES", "COUNT", "HEALTH", "RISK_24H", "ACTION", "REASON"]
     cells = [row.split() for row in rows]
     assert [(c[0], c[1], c[2]) for c in cells[-1:]] == [
         ("gpu[001,004-008,010-016]", "13", "healthy")
@@ -137,8 +139,41 @@ def test_timeline_is_in_order_of_time(folder: Path) -> None:
         assert what in text
 
 
-def test_status_shows_the_hubs_own_meters(folder: Path) -> None:
-    assert any("hub_turn_seconds_p99" in line for line in lines(folder, "hub", "--status"))
+def test_events_that_repeat_are_told_once_and_with_all_each(tmp_path: Path) -> None:
+    flaps = tuple(
+        Event("n1", f"ib.link_{way}", f"Link {way}", "ib7", NOW - timedelta(seconds=60 - second))
+        for second in range(30)
+        for way in ("down", "up")
+    )
+    with Ledger(tmp_path) as ledger:
+        hub = Hub(ledger, NOW)
+        hub.step([Arrival("log", Batch(NOW, "log", events=flaps), "1", 0.0)], NOW)
+        hub.close(NOW + timedelta(seconds=1))
+    told = [row for row in lines(tmp_path, "timeline", "n1") if " event " in row]
+    assert len(told) == 2
+    assert all("(29 more until" in row for row in told)
+    every = [row for row in lines(tmp_path, "timeline", "n1", "--all") if " event " in row]
+    assert len(every) == 60
+
+
+def test_status_says_whether_a_hub_works_and_how_it_keeps_up(folder: Path) -> None:
+    first, *rest = lines(folder, "hub", "--status")
+    assert first.endswith("no hub works here")
+    (turns,) = [line for line in rest if line.startswith("turns ")]
+    assert " 0 failed; half took less than " in turns
+    told = json.loads("\n".join(lines(folder, "hub", "--status", "--json")))
+    assert told["pid"] is None
+    assert "hub_turn_seconds_p99" in {meter["name"] for meter in told["meters"]}
+    with Lock(folder):
+        (working, *_) = lines(folder, "hub", "--status")
+    assert working.endswith(f"a hub works here, pid {os.getpid()}")
+
+
+@pytest.mark.parametrize("command", ["nodes", "findings", "events", "actions", "why"])
+def test_a_node_that_is_not_there_is_no_good_news(folder: Path, command: str) -> None:
+    result = ask(folder, command, "gpu999")
+    assert isinstance(result.exception, NoData)
+    assert "gpu999: no such node" in str(result.exception)
 
 
 @pytest.mark.parametrize(

@@ -80,20 +80,20 @@ def test_nodes_out_for_any_reason_use_up_the_budget() -> None:
     states = {f"n{i}": NodeState(f"n{i}", "drain", "an operator's") for i in range(50, 55)}
     look = scene({"F1": finding("n1")}, states=states)
     (action,) = plan(look, {}, Policy(max_out_count=5))[1]
-    assert action.held == "budget: 5 nodes are out already and 5 may be"
+    assert action.held == "budget: 5 nodes are out or asked for, 5 may be"
 
 
 def test_a_budget_of_nothing_lets_nothing_out() -> None:
     look = scene({"F1": finding("n1")})
     for policy in (Policy(max_out_count=0), Policy(max_out_share=0.0)):
         (action,) = plan(look, {}, policy)[1]
-        assert action.held == "budget: 0 nodes are out already and 0 may be"
+        assert action.held == "budget: 0 nodes are out or asked for, 0 may be"
 
 
 def test_a_share_leaves_a_small_fleet_one_node() -> None:
     look = scene({"F1": finding("n1"), "F2": finding("n2")}, nodes=8)
     held = [action.held for action in plan(look, {}, Policy(max_out_share=0.01))[1]]
-    assert held == ["", "budget: 1 nodes are out already and 1 may be"]
+    assert held == ["", "budget: 1 nodes are out or asked for, 1 may be"]
 
 
 def test_a_held_action_is_asked_for_when_there_is_room_again() -> None:

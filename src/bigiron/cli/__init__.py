@@ -21,16 +21,16 @@ class Entry(NamedTuple):
 
 COMMANDS: dict[str, Entry] = {
     "inspect": Entry("inspect", "Say what is wrong in log files, tool outputs or a bundle."),
-    "scan": Entry("scan", "One look at a live fleet, reading only: which nodes, why, what to do."),
+    "scan": Entry("scan", "One look at a live fleet: which nodes are in trouble, why, what to do."),
     "hub": Entry("hub", "Watch a fleet continuously, in shadow mode."),
-    "nodes": Entry("nodes", "How every node stands, those that stand alike in one line."),
-    "findings": Entry("findings", "What stands against which device, node or group."),
+    "nodes": Entry("nodes", "How every node stands, worst first; alike ones share a line."),
+    "findings": Entry("findings", "What was found wrong with which device, node or group."),
     "events": Entry("events", "What logs and exporters said happened."),
-    "actions": Entry("actions", "What was asked for, or held back."),
-    "why": Entry("why", "From what is asked for down to the raw line it rests on."),
+    "actions": Entry("actions", "What should be done to which node, or is held back."),
+    "why": Entry("why", "Why a node stands as it does, down to the raw log line."),
     "timeline": Entry("timeline", "Everything that happened to one node, in order."),
     "demo": Entry("demo", "A simulated fleet: faults injected, found and explained."),
-    "sim": Entry("sim", "Simulate a fleet: recordings to try things on."),
+    "sim": Entry("sim", "Record a simulated fleet, to try things on."),
     "replay": Entry("replay", "Run the whole pipeline over a recorded fleet's history."),
     "score": Entry("score", "Compare what a replay found with what really happened."),
     "config": Entry("config", "Show an example bigiron.toml, or check one."),
@@ -68,6 +68,10 @@ def root() -> None:
 
     Start with `bigiron inspect FILE` (a log in hand), `bigiron scan --prometheus URL` (one look
     at a live fleet, reading only) or `bigiron hub` (the same, continuously).
+
+    Exit code: `inspect` and `scan` end with 0 healthy, 1 warning, 2 critical, 3 nothing
+    recognised or reached, 4 wrong usage. The others end with 0, 3 if what was asked for is not
+    there, 4 for wrong usage or configuration.
     """
 
 
@@ -79,6 +83,15 @@ def main() -> None:
         sys.exit(130)
     except click.ClickException as error:
         error.show()
+        sys.exit(EXIT_USAGE)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "bigiron":
+            raise
+        click.echo(
+            f"bigiron: this needs {error.name}, which comes with the extra 'hub': "
+            "pip install 'bigiron[hub]'",
+            err=True,
+        )
         sys.exit(EXIT_USAGE)
     except ConfigError as error:
         click.echo(f"bigiron: {error}", err=True)

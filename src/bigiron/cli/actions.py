@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from bigiron.cli.place import named, place, print_json, query_options
+from bigiron.cli.place import known, named, place, print_json, query_options
 from bigiron.cli.table import asked, at, show
 from bigiron.model import Action
 from bigiron.store.reading import Reading
@@ -19,9 +19,13 @@ HEADERS = ("TIME (UTC)", "NODE", "ACTION", "FINDINGS", "REASON")
 def actions(
     names: tuple[str, ...], limit: int, as_json: bool, folder: Path | None, config_file: Path | None
 ) -> int:
-    """Show actions, newest last. In shadow mode they are written down and not carried out."""
+    """Show what was asked for, newest last: written down, not carried out (shadow mode).
+
+    An action that a budget or the breaker does not allow is held, and says why. NODES are names
+    or sets of them, such as gpu[001-016]; without any, those of all nodes.
+    """
     with Reading(place(folder, config_file)) as reading:
-        found = reading.actions(nodes=named(names), limit=limit)
+        found = reading.actions(nodes=known(reading, named(names)), limit=limit)
     if as_json:
         print_json(found)
         return 0

@@ -6,6 +6,7 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from shutil import which
 
 import click
 from rich.console import Console, Group
@@ -24,7 +25,7 @@ from bigiron.sim.server import Exporters
 from bigiron.sim.story import WHAT, story
 from bigiron.sim.world import World
 from bigiron.store.reading import FindingRow, Reading
-from bigiron.words import SEVERITY_STYLE
+from bigiron.words import DO, SEVERITY_STYLE
 
 TICK_S = 1.0
 SCRAPE_S = 2
@@ -59,21 +60,28 @@ def demo(nodes: int, minutes: float, seed: int, folder: Path | None, no_promethe
         (place / "kernel.log").touch()
         (place / "bigiron.toml").write_text(_config(place, source), "utf-8")
         out.print(
-            f"[bold]{nodes} simulated nodes x 8 GPUs[/], exporter pages read by "
+            f"[bold]{nodes} simulated nodes × 8 GPUs[/], exporter pages read by "
             f"{'a real Prometheus' if 'prometheus' in source else 'the embedded scraper'}, "
             f"a kernel log, a Slurm-like job stream.\n{len(injected)} things will happen in "
-            f"{minutes:g} minutes; three of them are nobody's hardware."
+            f"{minutes:g} minutes; three of them are no fault of any node."
         )
         hub = _hub(stack, place)
         _play(world, exporters, place, length_s, hub, out)
     _told(place, world, injected, out)
-    out.print(
-        "\n[bold]Try next[/]\n"
-        f"  bigiron nodes --folder {place / 'hub'}\n"
-        f"  bigiron why {_first_fault(world, injected)} --folder {place / 'hub'}\n"
-        f"  bigiron inspect {place / 'kernel.log'}"
-    )
+    command = _command()
+    out.print("\n[bold]Try next[/]")
+    for line in (
+        f"nodes --folder {place / 'hub'}",
+        f"why {_first_fault(world, injected)} --folder {place / 'hub'}",
+        f"inspect {place / 'kernel.log'}",
+    ):
+        out.print(f"  {command} {line}", soft_wrap=True)
     return 0
+
+
+def _command() -> str:
+    """How this command was called: what is told to be tried next works as it stands."""
+    return "bigiron" if which("bigiron") else sys.argv[0]
 
 
 def _source(
@@ -200,7 +208,7 @@ def _told(place: Path, world: World, injected: list[Episode], out: Console) -> N
     rows = _found(place)
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("injected", "where", "found after", "as", "do"):
-        table.add_column(name)
+        table.add_column(name, no_wrap=name in ("where", "found after", "as"))
     missed = blamed = 0
     for episode in sorted(injected, key=lambda e: e.onset_s):
         where = episode.subject(world.fleet)
@@ -222,7 +230,11 @@ def _told(place: Path, world: World, injected: list[Episode], out: Console) -> N
         delay = first.opened.timestamp() - onset_s
         worst = max(right, key=lambda r: r.finding.severity.rank).finding
         table.add_row(
-            WHAT[episode.kind], where, f"{max(0.0, delay):.1f} s", first.finding.fault, worst.action
+            WHAT[episode.kind],
+            where,
+            f"{max(0.0, delay):.1f} s",
+            first.finding.fault,
+            DO.get(worst.action, "-"),
         )
     out.print(table)
     hit = {world.fleet.names[e.node] for e in injected}

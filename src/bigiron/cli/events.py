@@ -5,12 +5,12 @@ from pathlib import Path
 
 import click
 
-from bigiron.cli.place import moment, named, place, print_json, query_options
+from bigiron.cli.place import known, moment, named, place, print_json, query_options
 from bigiron.cli.table import at, show
 from bigiron.model import Event
 from bigiron.store.reading import Reading
 
-HEADERS = ("TIME (UTC)", "NODE", "DEVICE", "CODE", "COUNT", "SOURCE", "TEXT")
+HEADERS = ("TIME (UTC)", "NODE", "DEVICE", "CODE", "COUNT", "TEXT AND SOURCE")
 
 
 @click.command()
@@ -28,10 +28,14 @@ def events(
     folder: Path | None,
     config_file: Path | None,
 ) -> int:
-    """Show events, newest last."""
+    """Show events, newest last: what logs and exporters said, with file and line.
+
+    NODES are names or sets of them, such as gpu[001-016]; without any, those of all nodes.
+    """
     after = moment(since, datetime.now(UTC))
     with Reading(place(folder, config_file)) as reading:
-        found = reading.events(nodes=named(names), since=after, code=code, limit=limit)
+        wanted = known(reading, named(names))
+        found = reading.events(nodes=wanted, since=after, code=code, limit=limit)
     if as_json:
         print_json(found)
         return 0
@@ -50,6 +54,5 @@ def _line(event: Event) -> tuple[str, ...]:
         event.device or "-",
         event.code,
         str(event.count),
-        f"{event.source}{line}",
-        event.text,
+        f"{event.text}  [{event.source}{line}]",
     )

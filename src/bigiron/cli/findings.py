@@ -4,13 +4,14 @@ from pathlib import Path
 
 import click
 
-from bigiron.cli.place import named, place, print_json, query_options
+from bigiron.cli.place import known, named, place, print_json, query_options
 from bigiron.cli.table import at, show
 from bigiron.nodesets import fold
 from bigiron.store.reading import FindingRow, Reading
 from bigiron.words import SEVERITY_STYLE
 
-HEADERS = ("ID", "SUBJECT", "FAULT", "SEVERITY", "OPENED (UTC)", "CLOSED (UTC)", "BECAUSE")
+HEADERS = ("ID", "SEVERITY", "SUBJECT", "FAULT", "OPENED (UTC)", "CLOSED (UTC)", "BECAUSE")
+CLOSED = HEADERS.index("CLOSED (UTC)")
 
 
 @click.command()
@@ -26,16 +27,22 @@ def findings(
     folder: Path | None,
     config_file: Path | None,
 ) -> int:
-    """Show the open findings, newest first."""
+    """Show the open findings, newest first.
+
+    NODES are names or sets of them, such as gpu[001-016]; without any, those of all nodes.
+    """
     with Reading(place(folder, config_file)) as reading:
-        rows = reading.findings(closed=closed, nodes=named(names), limit=limit)
+        rows = reading.findings(closed=closed, nodes=known(reading, named(names)), limit=limit)
     if as_json:
         print_json(rows)
         return 0
     if not rows:
         click.echo("no finding" if closed else "no open finding", err=True)
         return 0
-    show(HEADERS, [_line(row) for row in rows], [_style(row) for row in rows])
+    lines = [HEADERS, *map(_line, rows)]
+    if not closed:
+        lines = [(*line[:CLOSED], *line[CLOSED + 1 :]) for line in lines]
+    show(lines[0], lines[1:], [_style(row) for row in rows])
     return 0
 
 
@@ -47,9 +54,9 @@ def _line(row: FindingRow) -> tuple[str, ...]:
     because = row.because if row.closed else "; ".join(finding.because[:1])
     return (
         row.id,
+        finding.severity.value,
         subject,
         finding.fault,
-        finding.severity.value,
         at(row.opened),
         at(row.closed),
         because,

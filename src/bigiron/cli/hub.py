@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import threading
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -13,10 +12,11 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from bigiron import __version__, faults
+from bigiron import __version__
 from bigiron.cli import EXIT_USAGE
 from bigiron.cli.place import configured, place, place_options
-from bigiron.cli.table import at, show
+from bigiron.cli.status import status as show_status
+from bigiron.cli.table import at, printable
 from bigiron.config import (
     Config,
     KernelLogConfig,
@@ -33,12 +33,9 @@ from bigiron.hub.settings import fault_files, memory_limits, settings
 from bigiron.hub.sources import sources, watched
 from bigiron.model import Change, FindingChange
 from bigiron.store.ledger import Ledger
-from bigiron.store.reading import Reading
 from bigiron.store.samples import Samples
 from bigiron.store.segments import Keep
 from bigiron.words import SEVERITY_STYLE
-
-NOTES_SHOWN = 20
 
 
 @click.command()
@@ -50,7 +47,8 @@ NOTES_SHOWN = 20
 @click.option("--kubernetes", is_flag=True, help="Ask Kubernetes, as kubectl would.")
 @click.option("--once", is_flag=True, help="Ask every source once, judge, write, end.")
 @click.option("--turns", type=click.IntRange(min=1), help="End after so many turns.")
-@click.option("--status", is_flag=True, help="Show how the hub of this folder does, and end.")
+@click.option("--status", is_flag=True, help="Show whether the hub works and keeps up, and end.")
+@click.option("--json", "as_json", is_flag=True, help="With --status: as JSON.")
 def hub(
     folder: Path | None,
     config_file: Path | None,
@@ -62,17 +60,19 @@ def hub(
     once: bool,
     turns: int | None,
     status: bool,
+    as_json: bool,
 ) -> int:
     """Watch a fleet continuously and write down what is found and what should be done.
 
     Shadow mode: nothing is carried out. Ask with `bigiron nodes`, `findings`, `why NODE` while it
     runs. SIGTERM and SIGINT end it cleanly; killed at any moment, it goes on where it was.
+
+    Of a log that was never followed before, the last day is read first.
     """
     where = place(folder, config_file)
     if status:
-        return _status(where)
+        return show_status(where, as_json=as_json)
     config = _with(configured(config_file), prometheus, scrape, kernel_log)
-    faults.use(fault_files(config, config_file))
     if slurm and config.slurm is None:
         config = msgspec.structs.replace(config, slurm=SlurmConfig())
     if kubernetes and config.kubernetes is None:
@@ -148,21 +148,5 @@ def _tell(change: FindingChange, console: Console) -> None:
     line = Text(f"{at(change.time)} {change.change:<5} {change.id} ")
     line.append(f"{finding.severity:<8} ", style=SEVERITY_STYLE[finding.severity])
     line.append(f"{finding.subject} {finding.fault}: ", style="bold")
-    line.append(change.because)
+    line.append(printable(change.because))
     console.print(line)
-
-
-def _status(folder: Path) -> int:
-    """Show the meters; they are as old as the hub's last word."""
-    with Reading(folder) as reading:
-        meters, notes = reading.meters(), reading.notes(NOTES_SHOWN)
-    now = datetime.now(UTC)
-    rows = [
-        (m.name, m.label or "-", f"{m.value:g}", f"{(now - time).total_seconds():.0f} s", m.said)
-        for m, time in meters
-    ]
-    show(("METER", "OF", "VALUE", "AGE", "SAYS"), rows)
-    if notes:
-        click.echo()
-        show(("NOT USED", "COUNT", "WHAT"), [(s, str(count), what) for s, what, count in notes])
-    return 0

@@ -4,14 +4,17 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
 from bigiron.config import Config, load
-from bigiron.errors import ParseError
-from bigiron.nodesets import unfold
+from bigiron.errors import NoData, ParseError
+from bigiron.nodesets import fold, unfold
+
+if TYPE_CHECKING:
+    from bigiron.store.reading import Reading
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,6 +61,16 @@ def named(patterns: tuple[str, ...]) -> list[str]:
         return [name for pattern in patterns for name in unfold(pattern)]
     except ParseError as error:
         raise click.BadParameter(str(error), param_hint="NODES") from error
+
+
+def known(reading: "Reading", names: list[str]) -> list[str]:
+    """The names as given. Raises NoData where the ledger holds nothing of one: silence about a
+    node that was mistyped must not read as good news."""
+    if names:
+        missing = set(names) - {row.node.name for row in reading.nodes(names)}
+        if missing:
+            raise NoData(f"{fold(missing)}: no such node in {reading.path}")
+    return names
 
 
 def moment(text: str | None, now: datetime) -> datetime | None:

@@ -12,7 +12,7 @@ from rich.table import Table
 from bigiron import faults
 from bigiron.cli import EXIT_USAGE
 from bigiron.cli.place import moment
-from bigiron.cli.table import console
+from bigiron.cli.table import console, printable
 from bigiron.config import Config, KubernetesConfig, PrometheusConfig, ScrapeConfig, SlurmConfig
 from bigiron.config import load as load_config
 from bigiron.errors import Permanent
@@ -22,19 +22,23 @@ from bigiron.hub.settings import fault_files, settings
 from bigiron.hub.sources import sources
 from bigiron.model import Health
 from bigiron.nodesets import fold
-from bigiron.words import HEALTH_STYLE, advice
+from bigiron.words import HEALTH_STYLE, advice, risk
 
 
 @click.command()
 @click.option("--prometheus", multiple=True, metavar="URL", help="Ask this Prometheus.")
-@click.option("--scrape", multiple=True, metavar="URL", help="Fetch this exporter page.")
+@click.option(
+    "--scrape", multiple=True, metavar="URL", help="Fetch this exporter page: URL or NODE=URL."
+)
 @click.option("--kernel-log", multiple=True, metavar="PATH", help="Read this log, folder, archive.")
-@click.option("--slurm", is_flag=True, help="Run sinfo's kin: scontrol, squeue, sacct.")
-@click.option("--kubernetes", is_flag=True, help="Ask the API, with the current kubeconfig.")
-@click.option("--config", "file", type=click.Path(path_type=Path), help="Sources and limits.")
-@click.option("--since", default="24h", show_default=True, help="Leave out events before: 2h, 3d.")
+@click.option("--slurm", is_flag=True, help="Ask Slurm, with scontrol, squeue and sacct.")
+@click.option("--kubernetes", is_flag=True, help="Ask Kubernetes, as kubectl would.")
+@click.option("--config", "file", type=click.Path(path_type=Path), help="bigiron.toml.")
+@click.option(
+    "--since", default="24h", show_default=True, help="Leave out older log lines: 2h, 3d."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the whole scan as JSON.")
-@click.option("--html", "html", type=click.Path(path_type=Path), help="Write a page as well.")
+@click.option("--html", "html", type=click.Path(path_type=Path), help="Write an HTML page as well.")
 @click.option("--all", "show_all", is_flag=True, help="Show healthy nodes, one a line.")
 def scan(
     prometheus: tuple[str, ...],
@@ -50,7 +54,8 @@ def scan(
 ) -> int:
     """One look at a live fleet, reading only: which nodes are in trouble, why, what to do.
 
-    Any mix of sources. Nothing is installed, changed or kept.
+    Any mix of sources. Nothing is installed, changed or kept. A source that fails is named, and
+    the rest is judged without it. The risk ranks nodes; it is no forecast (docs/limits.md).
 
     Exit code: 0 healthy, 1 warning, 2 critical, 3 nothing reached, 4 wrong usage.
     """
@@ -108,7 +113,7 @@ def _write(result: Scan, path: Path) -> None:
 def show(result: Scan, out: Console, *, show_all: bool = False) -> None:
     """Print a scan for a person."""
     for finding in result.groups:
-        out.print(f"[bold]{escape(' '.join(finding.because))}[/]")
+        out.print(f"[bold]{_told(' '.join(finding.because))}[/]")
     rows = [r for r in result.rows if show_all or r.health is not Health.HEALTHY]
     if rows:
         out.print(_table(rows))
@@ -117,34 +122,50 @@ def show(result: Scan, out: Console, *, show_all: bool = False) -> None:
         out.print(f"[green]{len(healthy)} healthy[/]  {fold(healthy)}")
     for one in result.asked:
         said = (
-            f"[red]{escape(one.problem)}[/]"
+            f"[red]{_told(one.problem)}[/]"
             if one.problem
             else f"{one.observations:,} observations in {one.seconds:.2f} s"
         )
-        out.print(f"[dim]{escape(one.name)}:[/] {said}")
+        out.print(f"[dim]{_told(one.name)}:[/] {said}")
     for note in result.notes:
         times = f" ({note.count:,} times)" if note.count > 1 else ""
-        out.print(f"[dim]note: {escape(note.source)}: {escape(note.what)}{times}[/]")
+        out.print(f"[dim]note: {_told(note.source)}: {_told(note.what)}{times}[/]")
 
 
 def _table(rows: list[Row]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("node", no_wrap=True)
     table.add_column("health", no_wrap=True)
-    table.add_column("fails in 24 h", justify="right", no_wrap=True)
+    table.add_column("risk 24 h", justify="right", no_wrap=True)
     table.add_column("why", ratio=3)
-    table.add_column("do", ratio=1)
-    table.add_column("scheduler", no_wrap=True)
+    table.add_column("do", ratio=2)
+    scheduled = any(row.state for row in rows)
+    if scheduled:
+        table.add_column("scheduler", no_wrap=True)
     for row in rows:
-        todo = advice(row.action, row.when) if row.health is not Health.HEALTHY else ""
-        held = f" [dim](held: {escape(row.held)})[/]" if row.held else ""
-        more = f" [dim]and {len(row.findings) - 1} more[/]" if len(row.findings) > 1 else ""
-        table.add_row(
-            f"[bold]{escape(row.node)}[/]",
+        cells = (
+            f"[bold]{_told(row.node)}[/]",
             f"[{HEALTH_STYLE[row.health]}]{row.health}[/]",
-            f"{100 * row.p_fail_24h:.1f} %",
-            escape(row.reason) + more,
-            todo + held,
-            f"[dim]{escape(row.state)}[/]",
+            risk(row.p_fail_24h),
+            _told(row.reason) + _more(row),
+            _todo(row),
+            f"[dim]{_told(row.state)}[/]",
         )
+        table.add_row(*(cells if scheduled else cells[:-1]))
     return table
+
+
+def _more(row: Row) -> str:
+    return f" [dim]and {len(row.findings) - 1} more[/]" if len(row.findings) > 1 else ""
+
+
+def _todo(row: Row) -> str:
+    if row.health is Health.HEALTHY:
+        return ""
+    held = f" [dim](held: {_told(row.held)})[/]" if row.held else ""
+    return advice(row.action, row.when) + held
+
+
+def _told(text: str) -> str:
+    """A text from outside: no markup and no control character in it counts."""
+    return escape(printable(text))

@@ -1,4 +1,4 @@
-"""Tables: framed and coloured for a person, plain aligned columns for a pipe."""
+"""Tables: laid out and coloured for a person, plain aligned columns for a pipe."""
 
 import sys
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from bigiron.cli.layout import lay_out
 from bigiron.model import Action, When
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ def console() -> "Console":
 
 def show(headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:
     """Print rows of cells; ``styles`` has one rich style a row. A pipe gets one line a row."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
-        _framed(headers, rows, styles)
+        _for_a_person(headers, rows, styles)
         return
     widths = [max(len(line[i]) for line in (headers, *rows)) for i in range(len(headers))]
     for line in (headers, *rows):
@@ -34,19 +36,27 @@ def show(headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence
         click.echo("  ".join(cells).rstrip())
 
 
-def _framed(headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
-    from rich import box
+def _for_a_person(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str]
+) -> None:
+    """The cells in the row's style, the text of the last column plain unless the row is dim."""
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for index, header in enumerate(headers):
-        table.add_column(header, overflow="fold", no_wrap=index == 0 and len(headers) > 2)
-    for index, row in enumerate(rows):
-        style = styles[index] if styles else ""
-        table.add_row(*(Text(cell) for cell in row), style=style)
-    Console(highlight=False).print(table)
+    out = Console(highlight=False)
+    for number, lines in enumerate(lay_out(headers, rows, out.width)):
+        style = "dim" if number == 0 else styles[number - 1] if styles else ""
+        for cells, text in lines:
+            line = Text.assemble((cells, style), (text, "dim" if style == "dim" else ""))
+            out.print(line, soft_wrap=True)
+
+
+def printable(text: str) -> str:
+    """``text`` on one line and without control characters: a log may hold anything, and none of
+    it may reach the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " if c in "\t\r\n" else "\ufffd" for c in text)
 
 
 def at(time: datetime | None) -> str:
@@ -55,7 +65,7 @@ def at(time: datetime | None) -> str:
 
 
 def asked(action: Action | None) -> str:
-    """``drain_now (shadow)``, ``drain at job_end (held)``; "-" for none."""
+    """``reboot (shadow)``, ``drain at job_end (held)``; "-" for none."""
     if action is None:
         return "-"
     soon = "" if action.when in (When.NOW, When.NEVER) else f" at {action.when}"

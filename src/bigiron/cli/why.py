@@ -1,5 +1,6 @@
 """`bigiron why`: from what is asked for down to the raw line or sample it rests on."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -7,10 +8,13 @@ from rich.console import Console
 from rich.text import Text
 
 from bigiron.cli.place import place, print_json, query_options
-from bigiron.cli.table import at
+from bigiron.cli.table import at, printable
 from bigiron.model import Event, Evidence, Health
 from bigiron.store.reading import NodeRow, Reading, Reason, Why
-from bigiron.words import FAULT_OF, HEALTH_STYLE, SEVERITY_STYLE, advice
+from bigiron.words import FAULT_OF, HEALTH_STYLE, SEVERITY_STYLE, advice, risk
+
+HANG = 2
+"""Columns by which what does not fit is indented further than its beginning."""
 
 
 @click.command()
@@ -23,18 +27,43 @@ def why(node: str, as_json: bool, folder: Path | None, config_file: Path | None)
     if as_json:
         print_json(found)
     else:
-        _show(found, Console(highlight=False, soft_wrap=True))
+        _show(found, _Page(Console(highlight=False)))
     return 0
 
 
-def _show(found: Why, console: Console) -> None:
+class _Page:
+    """Prints lines: on a terminal wrapped and indented like their beginning, in a pipe whole."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.width = max(40, console.width) if console.is_terminal else None
+
+    def print(self, line: Text | str) -> None:
+        """One line, whatever its length."""
+        text = Text(line) if isinstance(line, str) else line
+        if self.width is None:
+            self.console.print(text, soft_wrap=True)
+            return
+        indent = len(text.plain) - len(text.plain.lstrip())
+        first, *rest = text.wrap(self.console, self.width)
+        first.rstrip()
+        self.console.print(first, soft_wrap=True)
+        room = self.width - indent - HANG
+        for part in rest:
+            part.rstrip()
+        for part in Text(" ").join(rest).wrap(self.console, room) if rest else []:
+            part.rstrip()
+            self.console.print(Text(" " * (indent + HANG)) + part, soft_wrap=True)
+
+
+def _show(found: Why, console: _Page) -> None:
     console.print(_head(found.node))
     if not found.actions:
         console.print("  asked for: nothing")
     for action in found.actions:
         line = Text(f"  asked for: {advice(action.kind, action.when)}", style="bold")
         line.append(f" ({action.mode}, {at(action.time)}) for {', '.join(action.findings)}: ", "")
-        line.append(action.reason, style="")
+        line.append(printable(action.reason), style="")
         console.print(line)
         if action.held:
             console.print(Text(f"    held back: {action.held}", style="yellow"))
@@ -51,15 +80,15 @@ def _head(row: NodeRow) -> Text:
     if row.verdict is None:
         line.append("  not judged yet", style="")
     else:
-        line.append(f"  p(fail in 24 h) {row.verdict.p_fail_24h:.3f}", style="")
+        line.append(f"  risk in 24 h {risk(row.verdict.p_fail_24h)}", style="")
         line.append(f"  since {at(row.verdict.time)} UTC", style="dim")
     if row.state is not None:
-        reason = f" ({row.state.reason})" if row.state.reason else ""
+        reason = f" ({printable(row.state.reason)})" if row.state.reason else ""
         line.append(f"  scheduler: {row.state.state}{reason}", style="")
     return line
 
 
-def _show_reason(reason: Reason, console: Console) -> None:
+def _show_reason(reason: Reason, console: _Page) -> None:
     finding = reason.row.finding
     line = Text(f"  {reason.row.id} ", style="bold")
     line.append(f"{finding.severity} ", style=SEVERITY_STYLE[finding.severity])
@@ -71,26 +100,27 @@ def _show_reason(reason: Reason, console: Console) -> None:
     )
     console.print(line)
     for text in finding.because:
-        console.print(Text(f"    {text}"))
+        console.print(Text(f"    {printable(text)}"))
     if finding.blame in FAULT_OF:
         console.print(Text(f"    whose fault: {FAULT_OF[finding.blame]}"))
     for evidence in reason.evidence:
-        console.print(_evidence(evidence))
+        console.print(_evidence(evidence, finding.because))
     for event in reason.events:
         console.print(_event(event))
     for text in finding.look:
         console.print(Text(f"    look at: {text}", style="dim"))
 
 
-def _evidence(evidence: Evidence) -> Text:
+def _evidence(evidence: Evidence, told: Sequence[str]) -> Text:
     line = Text(f"    {evidence.kind} ", style="cyan")
     line.append(f"{at(evidence.time)} {_place(evidence.source, evidence.line)}", style="dim")
     if evidence.metric and evidence.value is not None:
         line.append(f" {evidence.metric} = {evidence.value:g} {evidence.unit}".rstrip(), style="")
         beside = [("peers", evidence.peer), ("its own past", evidence.past)]
-        told = ", ".join(f"{who} {value:g}" for who, value in beside if value is not None)
-        line.append(f" ({told})" if told else "", style="")
-    line.append(f" {evidence.text}", style="")
+        others = ", ".join(f"{who} {value:g}" for who, value in beside if value is not None)
+        line.append(f" ({others})" if others else "", style="")
+    if not any(evidence.text in text for text in told):
+        line.append(f"  {printable(evidence.text)}", style="")
     return line
 
 
@@ -98,7 +128,7 @@ def _event(event: Event) -> Text:
     times = f" ({event.count} times)" if event.count > 1 else ""
     line = Text("    seen too ", style="cyan")
     line.append(f"{at(event.time)} {_place(event.source, event.line)}", style="dim")
-    line.append(f" {event.code} {event.text}{times}", style="")
+    line.append(f" {event.code} {printable(event.text)}{times}", style="")
     return line
 
 

@@ -163,7 +163,7 @@ def _held(action: Action, out: Set[str], room: int, tripped: str) -> str:
     if tripped:
         return tripped
     if action.kind in TAKES_OUT and action.node not in out and len(out) >= room:
-        return f"budget: {len(out)} nodes are out already and {room} may be"
+        return f"budget: {len(out)} nodes are out or asked for, {room} may be"
     return ""
 
 

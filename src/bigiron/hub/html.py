@@ -7,7 +7,7 @@ from jinja2 import Environment
 from bigiron.hub.scan import Row, Scan
 from bigiron.model import Health
 from bigiron.nodesets import fold
-from bigiron.words import advice
+from bigiron.words import advice, risk
 
 
 def page(scan: Scan) -> str:
@@ -21,5 +21,10 @@ def page(scan: Scan) -> str:
         return advice(row.action, row.when)
 
     return environment.from_string(template).render(
-        scan=scan, flagged=flagged, healthy=healthy, advice=say
+        scan=scan,
+        flagged=flagged,
+        healthy=healthy,
+        advice=say,
+        risk=risk,
+        scheduled=any(row.state for row in flagged),
     )

@@ -43,3 +43,19 @@ class Lock:
         trace: TracebackType | None,
     ) -> None:
         os.close(self._file)
+
+
+def holder(folder: Path) -> int | None:
+    """The pid of the hub that works in a folder, 0 if it is not told; None if none does."""
+    try:
+        file = os.open(folder / FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pid = os.read(file, 32).strip()
+        return int(pid) if pid.isdigit() else 0
+    finally:
+        os.close(file)
+    return None

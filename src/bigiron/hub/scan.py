@@ -22,9 +22,13 @@ from bigiron.model import (
     Health,
     NodeState,
     Note,
+    Observation,
     Verdict,
     When,
 )
+
+UP = "node_scrape_up"
+"""What a source that fetches pages says of each: 0 if it could not be had."""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -87,7 +91,9 @@ def scan(
         asked += answers
         for batch in batches:
             memory.take(batch)
-    settings = msgspec.structs.replace(settings, sustain_s=0.0, keep_intervals=False)
+    # In one look everything is new: "so many nodes were flagged within minutes" says nothing.
+    policy = msgspec.structs.replace(settings.policy, breaker_share=1.0, job_share=1.0)
+    settings = msgspec.structs.replace(settings, sustain_s=0.0, keep_intervals=False, policy=policy)
     standing, outcome = turn(memory, Standing(), now, settings)
     reached = any(not one.problem for one in asked)
     findings = [held.finding for held in standing.open.values()]
@@ -115,8 +121,17 @@ def _ask_one(source: Source) -> tuple[Batch | None, Asked]:
         batch, _ = source.poll("")
     except (Temporary, Permanent) as error:
         return None, Asked(source.name, monotonic() - began, 0, str(error))
-    fields = (batch.samples, batch.events, batch.facts, batch.states, batch.jobs, batch.nodes)
-    return batch, Asked(source.name, monotonic() - began, sum(map(len, fields)))
+    fields = (batch.events, batch.facts, batch.states, batch.jobs, batch.nodes)
+    told = sum(map(len, fields))
+    problem = "" if told or _answered(batch) else "nothing answered"
+    count = told + len(batch.samples) + sum(len(one.values) for one in batch.columns)
+    return batch, Asked(source.name, monotonic() - began, 0 if problem else count, problem)
+
+
+def _answered(batch: Batch) -> bool:
+    """Whether samples came, and not only that no exporter answered."""
+    up = [sample.value for sample in batch.samples if sample.metric == UP]
+    return bool(batch.columns) or (any(up) if up else bool(batch.samples))
 
 
 def _logs(
@@ -129,22 +144,23 @@ def _logs(
     batches = []
     old = 0
     for reading in readings:
-        kept = []
-        for seen in owned(reading):
-            if since is not None and isinstance(seen, Event) and _before(seen, since):
-                old += 1
-            else:
-                kept.append(seen)
-        batches.append(gather(now, reading.document.name, kept))
+        seen = list(owned(reading))
+        kept = [one for one in seen if since is None or not _before(one, since)]
+        old += len(seen) - len(kept)
+        # A log whose every event is old says nothing of its host today: not that it is healthy.
+        if len(kept) == len(seen) or any(isinstance(one, Event) for one in kept):
+            batches.append(gather(now, reading.document.name, kept))
     if old and since is not None:
         notes.append(Note("kernel log", f"events before {since:%Y-%m-%d %H:%M} left out", old))
     count = sum(len(b.events) for b in batches)
-    problem = "" if readings else "nothing in it was recognised"
+    problem = "" if batches else "nothing in it was recognised"
+    if readings and not batches:
+        problem = f"all of its {old:,} events are older than --since"
     return batches, [Asked(", ".join(paths), monotonic() - began, count, problem)]
 
 
-def _before(event: Event, since: datetime) -> bool:
-    return event.time is not None and event.time < since
+def _before(seen: Observation, since: datetime) -> bool:
+    return isinstance(seen, Event) and seen.time is not None and seen.time < since
 
 
 def _rows(
