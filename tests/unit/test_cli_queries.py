@@ -186,6 +186,13 @@ def test_without_a_ledger_the_folder_is_named(tmp_path: Path, arguments: tuple[s
     assert str(tmp_path / "none") in str(result.exception)
 
 
+def test_a_ledger_that_a_hub_is_just_making_is_none_yet(tmp_path: Path) -> None:
+    (tmp_path / "ledger.sqlite").touch()
+    result = ask(tmp_path, "nodes")
+    assert isinstance(result.exception, NoData)
+    assert "no ledger here yet" in str(result.exception)
+
+
 def test_an_empty_ledger_says_so(tmp_path: Path) -> None:
     Ledger(tmp_path).close()
     result = ask(tmp_path, "nodes")

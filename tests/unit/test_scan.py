@@ -22,9 +22,10 @@ PAGE = 'DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-1",Hostname="gpu017"} 41\n'
 
 class Exporter(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        self.send_response(200 if self.path == "/metrics" else 404)
+        page = {"/metrics": PAGE, "/unnamed": PAGE.replace(',Hostname="gpu017"', "")}
+        self.send_response(200 if self.path in page else 404)
         self.end_headers()
-        self.wfile.write(PAGE.encode())
+        self.wfile.write(page.get(self.path, "").encode())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         del format, args
@@ -55,6 +56,11 @@ def test_a_page_that_answers_makes_a_node(url: str) -> None:
     result = scan("--scrape", f"{url}/metrics")
     assert result.return_value == 0
     assert "1 healthy  gpu017" in result.stdout
+
+
+def test_a_page_of_loopback_that_names_no_host_is_of_localhost(url: str) -> None:
+    result = scan("--scrape", f"{url}/unnamed")
+    assert "1 healthy  localhost" in result.stdout
 
 
 def test_nothing_that_answers_is_nothing_reached(url: str) -> None:

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Table
 
 from bigiron.cli.table import console
-from bigiron.errors import NoData, Permanent
+from bigiron.errors import NoData, Permanent, Temporary
 from bigiron.model import Blame, Severity
 from bigiron.sim import slurm
 from bigiron.sim.episodes import Episode
@@ -34,7 +34,13 @@ SHOWN = 14
 
 @click.command()
 @click.option("--nodes", default=64, show_default=True, type=click.IntRange(16, 1024))
-@click.option("--minutes", default=3.0, show_default=True, type=click.FloatRange(0.5, 60))
+@click.option(
+    "--minutes",
+    default=3.0,
+    show_default=True,
+    type=click.FloatRange(0.5, 60),
+    help="How long; below 2 the slow faults are not found in time.",
+)
 @click.option("--seed", default=7, show_default=True, help="The same seed, the same story.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Kept here; else a new folder.")
 @click.option("--no-prometheus", is_flag=True, help="Fetch the pages without a Prometheus.")
@@ -182,7 +188,7 @@ def _found(place: Path) -> list[FindingRow]:
     try:
         with Reading(place / "hub") as reading:
             found = reading.findings(closed=True)
-    except NoData:
+    except (NoData, Temporary):
         return []
     worth = [f for f in found if f.finding.severity is not Severity.INFO]
     return sorted(worth, key=lambda f: (f.opened, f.id))

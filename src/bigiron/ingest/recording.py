@@ -121,7 +121,7 @@ def _about(folder: Path) -> About:
     if not folder.is_dir():
         raise ParseError(str(folder), 0, "no such folder")
     if not path.is_file():
-        raise ParseError(source, 0, "the file is missing: this is no recording")
+        raise ParseError(str(path), 0, "the file is missing: this is no recording")
     try:
         data: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

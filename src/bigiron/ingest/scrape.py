@@ -146,7 +146,8 @@ class ScrapeSource:
 
 
 def _host(url: str) -> str:
-    return host_of(url.partition("://")[2].partition("/")[0].rpartition("@")[2])
+    """The host of an address; one of loopback is called so, for want of a name of its own."""
+    return host_of(url.partition("://")[2].partition("/")[0].rpartition("@")[2]) or "localhost"
 
 
 def _port(url: str) -> str:

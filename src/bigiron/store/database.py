@@ -81,6 +81,8 @@ def open_to_read(path: Path) -> Connection:
             raise
         if found != VERSION:
             connection.close()
+            if not found:
+                raise NoData(f"{path}: no ledger here yet: a hub is just making it, or none did")
             raise Permanent(_other_version(path, found))
         return connection
 
@@ -123,7 +125,7 @@ def _migrate(connection: Connection, path: Path) -> None:
 
 def _other_version(path: Path, found: str) -> str:
     return (
-        f"{path}: its schema is {found or 'missing'}, this bigiron knows {VERSION}; "
+        f"{path}: its schema is {found}, this bigiron knows {VERSION}; "
         "use the bigiron that wrote it, or start `bigiron hub` to bring an older one up to date"
     )
 
