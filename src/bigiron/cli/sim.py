@@ -30,6 +30,14 @@ def sim() -> None:
     type=click.FloatRange(0, 1000),
     help="Failures per 1,000 node-days (mixed, lemons).",
 )
+@click.option(
+    "--noise",
+    "noisy",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0, 10),
+    help="Times the usual noise; sizes in standard deviations go with it.",
+)
 @click.option("--start", default="2026-01-05T00:00:00+00:00", show_default=True)
 def record_command(
     scenario: str,
@@ -40,6 +48,7 @@ def record_command(
     step_s: int,
     seed: int,
     rate: float,
+    noisy: float,
     start: str,
 ) -> None:
     """Write a recording of a simulated fleet with what happens in SCENARIO, and its truth.
@@ -64,7 +73,7 @@ def record_command(
         raise click.BadParameter("the start needs an offset, as 2026-01-05T00:00:00+00:00")
     size = {"nodes": nodes, "step_s": step_s, "seed": seed}
     try:
-        count = record(out, scenario, days=length, start=at, rate=rate, **size)
+        count = record(out, scenario, days=length, start=at, rate=rate, noisy=noisy, **size)
     except OSError as error:
         raise Permanent(f"{out}: {error.strerror}") from error
     click.echo(f"{out}: {count:,} samples of {nodes} nodes. Next: bigiron replay {out} --out OUT")

@@ -42,9 +42,6 @@ def app_xid(scene: Scene, plan: Plan, at_s: float) -> None:
 def operator_drain(scene: Scene, plan: Plan, at_s: float) -> None:
     """Node. An operator takes it out for reasons of their own and gives it back."""
     history, cluster, rng = scene.history, scene.cluster, scene.rng(plan)
-    if plan.node in cluster.closed:
-        history.at(at_s + HOUR_S, lambda t: operator_drain(scene, plan, t))
-        return
     truth = scene.open(plan, at_s, label="benign")
     cluster.close(plan.node, at_s, "drain", DRAIN_REASONS[int(rng.integers(len(DRAIN_REASONS)))])
     hours = float(rng.uniform(1, 9))
@@ -198,9 +195,6 @@ def _job(scene: Scene, plan: Plan, at_s: float, nature: Nature, effect: float) -
 def reenumeration(scene: Scene, plan: Plan, at_s: float) -> None:
     """Node. After an operator's reboot two GPU indexes have changed places; UUIDs tell."""
     history, cluster, rng = scene.history, scene.cluster, scene.rng(plan)
-    if plan.node in cluster.closed:
-        history.at(at_s + HOUR_S, lambda t: reenumeration(scene, plan, t))
-        return
     node, site = plan.node, history.site
     truth = scene.open(plan, at_s, label="benign")
     cluster.close(node, at_s, "drain", "reboot for kernel update")
@@ -228,7 +222,7 @@ def reenumeration(scene: Scene, plan: Plan, at_s: float) -> None:
         truth.end_s = time_s
         cluster.open(node, time_s)
 
-    cluster.when_empty(node, at_s, empty)
+    cluster.empty(node, at_s, empty)
 
 
 WORK = {

@@ -25,6 +25,8 @@ class Book:
     site: Site
     seed: int
     span_s: float
+    rate: float = 0.0
+    """Failures per 1,000 node-days of a node that is no lemon."""
     plans: list[Plan] = field(default_factory=list)
     _booked: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)

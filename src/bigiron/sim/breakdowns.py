@@ -41,7 +41,7 @@ def memory_error(scene: Scene, plan: Plan, at_s: float, rng: np.random.Generator
         history.stroke("add.remap_unc", node, at_s, 1, socket)
     history.stroke("xid", node, at_s, 94 if contained else 95, socket)
     scene.lose_jobs(node, at_s + 3, "FAILED", "1:0", socket)
-    return "NHC: uncorrectable ECC, row remap pending"
+    return "NHC: uncorrectable ECC" + ("" if sram else ", row remap pending")
 
 
 def remap_failure(scene: Scene, plan: Plan, at_s: float) -> str:

@@ -16,6 +16,7 @@ from bigiron.sim.workload import Request
 FULL = (1 << GPUS) - 1
 LOOK_AHEAD = 40
 """How far down the queue a job may be taken that fits before one that does not."""
+PATIENCE_S = 2 * 3600.0
 QUEUE = 300
 """Users submit nothing into a queue longer than this."""
 
@@ -114,6 +115,16 @@ class Cluster:
             self._waiting.setdefault(node, []).append(action)
         else:
             action(at_s)
+
+    def empty(self, node: int, at_s: float, action: Callable[[float], None]) -> None:
+        """Like ``when_empty``, but the operator waits only so long: then jobs are requeued."""
+        self.when_empty(node, at_s, action)
+        if self.here[node]:
+            self.history.at(at_s + PATIENCE_S, partial(self._evict, node))
+
+    def _evict(self, node: int, at_s: float) -> None:
+        if node in self.closed:
+            self.lose(node, at_s, "REQUEUED", "0:0")
 
     def lose(
         self, node: int, at_s: float, state: str, code: str, *, mask: int = FULL, again: bool = True

@@ -77,6 +77,7 @@ def driver_hang(scene: Scene, plan: Plan, at_s: float) -> None:
         history.tell(plan.node, at_s, kernel.hung(rng))
     fails_s = at_s + float(rng.uniform(900, 2700))
     truth.fails_s = fails_s
+    history.effect("net", plan.node, 30.0, at_s, fails_s)
     history.at(fails_s, lambda t: scene.lose_jobs(plan.node, t, "FAILED", "1:0"))
     taken_s = fails_s + float(rng.uniform(1200, 4 * HOUR_S))
     scene.take_out(

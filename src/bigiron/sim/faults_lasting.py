@@ -10,7 +10,7 @@ from bigiron.sim.history import (
     History,
 )
 from bigiron.sim.history import OLD_NIC_FIRMWARE as OLD_NIC
-from bigiron.sim.scene import HOUR_S, Plan, Scene
+from bigiron.sim.scene import Plan, Scene
 from bigiron.sim.streams import stream
 
 NODE_DRIFTS = ("driver_version", "kernel", "bios_version", "fabricmanager_version")
@@ -29,13 +29,6 @@ def config_drift(scene: Scene, plan: Plan, at_s: float) -> None:
     pool = NODE_DRIFTS if plan.device < 0 else DEVICE_DRIFTS
     fact = plan.mode or pool[int(rng.integers(len(pool)))]
 
-    def reinstalled(time_s: float) -> None:
-        if plan.node in scene.cluster.closed:
-            history.at(time_s + HOUR_S, reinstalled)
-            return
-        scene.cluster.close(plan.node, time_s, "drain", "reimage")
-        scene.cluster.when_empty(plan.node, time_s, begun)
-
     def begun(time_s: float) -> None:
         if fact == "driver_version":
             history.drivers[plan.node] = OLD_DRIVER
@@ -46,7 +39,8 @@ def config_drift(scene: Scene, plan: Plan, at_s: float) -> None:
     def drifted(time_s: float) -> None:
         _drift(scene, plan, time_s, fact)
 
-    history.at(at_s, reinstalled)
+    scene.cluster.close(plan.node, at_s, "drain", "reimage")
+    scene.cluster.empty(plan.node, at_s, begun)
 
 
 def _drift(scene: Scene, plan: Plan, at_s: float, fact: str) -> None:

@@ -26,8 +26,8 @@ def thermal_degradation(scene: Scene, plan: Plan, at_s: float) -> None:
     rng = scene.rng(plan)
     sku = scene.history.site.skus[plan.node]
     rise_c = sku.resistance * sku.limit_w * TYPICAL_LOAD
-    size = _size(plan, noise.GPU_TEMP.hourly_sd() / rise_c, rng, (0.08, 0.3))
-    ramp_s = float(rng.uniform(6, 48)) * HOUR_S
+    size = _size(plan, scene.noisy * noise.GPU_TEMP.hourly_sd() / rise_c, rng, (0.08, 0.3))
+    ramp_s = _ramp(plan, rng, 6, 48)
     truth = _begin(scene, plan, at_s, size, ramp_s)
     scene.history.effect("resistance", plan.node, size, at_s, device=plan.device, ramp_s=ramp_s)
     _ending(
@@ -42,7 +42,7 @@ def fan_failure(scene: Scene, plan: Plan, at_s: float) -> None:
     rng = scene.rng(plan)
     sku = scene.history.site.skus[plan.node]
     rise_c = sku.resistance * sku.limit_w * TYPICAL_LOAD
-    size = _size(plan, noise.GPU_TEMP.hourly_sd() / rise_c, rng, (0.1, 0.3))
+    size = _size(plan, scene.noisy * noise.GPU_TEMP.hourly_sd() / rise_c, rng, (0.1, 0.3))
     truth = _begin(scene, plan, at_s, size, 600.0)
     scene.history.effect("airflow", plan.node, size, at_s, ramp_s=600.0)
     _ending(
@@ -56,11 +56,11 @@ def power_brake(scene: Scene, plan: Plan, at_s: float) -> None:
     """Node. A supply weakens: the rail sags under load, at larger sizes the brake bites."""
     rng = scene.rng(plan)
     if plan.sigma is not None:
-        sag_v, lost = plan.sigma * noise.RAIL.hourly_sd(), 0.0
+        sag_v, lost = plan.sigma * scene.noisy * noise.RAIL.hourly_sd(), 0.0
     else:
         lost = plan.size if plan.size is not None else float(rng.uniform(0.01, 0.08))
         sag_v = 0.1 + 1.5 * lost
-    ramp_s = float(rng.uniform(2, 24)) * HOUR_S
+    ramp_s = _ramp(plan, rng, 2, 24)
     truth = _begin(scene, plan, at_s, lost, ramp_s)
     truth.extra["sag_v"] = round(sag_v, 4)
     history = scene.history
@@ -87,12 +87,20 @@ def slow_clock(scene: Scene, plan: Plan, at_s: float) -> None:
 
 
 def straggler(scene: Scene, plan: Plan, at_s: float) -> None:
-    """Node. Its host feeds the GPUs late; they idle while the other ranks of the job spin."""
+    """Node. Its host feeds the GPUs late; they idle while the other ranks of the job spin.
+
+    ``mode`` cpu (something else runs on the host: its load average shows it) or memory (nothing
+    shows but the GPUs' idling).
+    """
     rng = scene.rng(plan)
     size = plan.size if plan.size is not None else float(rng.uniform(0.05, 0.3))
     truth = _begin(scene, plan, at_s, size, 0.0, precursor=False)
+    mode = plan.mode or ("cpu" if rng.uniform() < 0.5 else "memory")
+    truth.extra["mode"] = mode
     scene.history.effect("gap", plan.node, size / (1 - size), at_s)
-    _ending(scene, plan, truth, at_s, ("gap",), None, "slow host")
+    if mode == "cpu":
+        scene.history.effect("load1", plan.node, float(rng.uniform(5, 30)), at_s)
+    _ending(scene, plan, truth, at_s, ("gap", "load1"), None, "slow host")
 
 
 def pcie_replay(scene: Scene, plan: Plan, at_s: float) -> None:
@@ -111,6 +119,7 @@ def hbm_correctable(scene: Scene, plan: Plan, at_s: float) -> None:
         *(scene, plan, at_s, "ecc_sbe", (1, 30)),
         lambda t: breakdowns.memory_error(scene, plan, t, rng),
         "ECC errors",
+        also=("remap_cor", 0.02),
     )
 
 
@@ -178,6 +187,12 @@ def _size(
     if plan.sigma is not None:
         return plan.sigma * per_sigma
     return float(rng.uniform(*drawn))
+
+
+def _ramp(plan: Plan, rng: np.random.Generator, low_h: float, high_h: float) -> float:
+    """Seconds until it has its full size: before it fails."""
+    ramp_s = float(rng.uniform(low_h, high_h)) * HOUR_S
+    return ramp_s if plan.fails_after_s is None else min(ramp_s, 0.8 * plan.fails_after_s)
 
 
 def _begin(

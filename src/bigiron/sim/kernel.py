@@ -25,9 +25,13 @@ CHATTER = (
     "task=python,pid={p},uid={k}",
     "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#{s}_Chan#0_DIMM#0 (channel:0 slot:0 "
     "page:0x{k:x} offset:0x0 grain:32 syndrome:0x0)",
+    "nvidia-nvswitch3: SXid (PCI:0000:06:00.0): 12028, Non-fatal, Link {s} egress non-posted "
+    "PRIV error (First)",
+    "mlx5_core 0000:9a:00.0: mlx5_cmd_out_err:808:(pid {p}): QUERY_VPORT_COUNTER(0x770) "
+    "op_mod(0x0) failed, status bad parameter(0x3), syndrome (0x5f7fa2), err(-22)",
     "pcieport 0000:{s:02x}:01.0: AER: Corrected error received: 0000:{s:02x}:00.0",
 )
-CHATTER_SHARE = (0.4, 0.25, 0.15, 0.1, 0.05, 0.02, 0.01, 0.01, 0.01)
+CHATTER_SHARE = (0.37, 0.25, 0.14, 0.1, 0.05, 0.03, 0.01, 0.01, 0.01, 0.02, 0.01)
 CHATTER_PER_NODE_HOUR = 0.5
 PROGRAMS = ("python", "python3", "train.py", "pt_main_thread", "ray::Worker")
 NO_PROCESS = "pid='<unknown>', name=<unknown>, "

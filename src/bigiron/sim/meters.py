@@ -15,6 +15,7 @@ RATES = {
     "ecc_sbe": (0.008, 1.2, 3.0),
     "nvlink_crc": (0.001, 1.0, 2.0),
     "nvlink_replay": (0.0005, 1.0, 1.5),
+    "remap_cor": (2e-5, 1.0, 1.0),
     "ib_symbol": (0.03, 1.2, 3.0),
     "ib_recovery": (0.0004, 1.0, 1.2),
 }
@@ -32,17 +33,18 @@ STATES = ("remap_failure", "xid", "pcie_gen", "pcie_width")
 class Meters:
     """``values`` by name as (nodes, 8): GPU sockets, or NICs for the names in ``NIC``."""
 
-    def __init__(self, site: Site, seed: int, step_s: float, vendor_ratio: float) -> None:
+    def __init__(self, site: Site, seed: int, step_s: float) -> None:
         count = len(site.nodes)
         shape = (count, GPUS)
         self._step_s = step_s
-        self._rng, self._faults = stream(seed, "counts"), stream(seed, "counts of faults")
-        rng = stream(seed, "rates")
+        self._counts = {name: stream(seed, "counts", name) for name in RATES}
+        self._faults = {name: stream(seed, "counts of faults", name) for name in RATES}
         self.rates: dict[str, Floats] = {}
         for name, (median, spread, _) in RATES.items():
-            self.rates[name] = median * np.exp(spread * rng.standard_normal(shape))
+            temper = stream(seed, "rates", name).standard_normal(shape)
+            self.rates[name] = median * np.exp(spread * temper)
         third = np.array(site.hbm) == THIRD_VENDOR
-        self.rates["ecc_sbe"] *= np.where(third, vendor_ratio, 1.0)
+        self.rates["ecc_sbe"] *= np.where(third, VENDOR_RATIO, 1.0)
         start = stream(seed, "counters at the start")
         self.values: dict[str, Floats] = {
             name: np.zeros(shape) for name in (*VOLATILE, *LASTING, *STATES)
@@ -85,20 +87,20 @@ class Meters:
         exposure = 0.1 + 0.9 * seen.busy
         for name, (_, _, burst) in RATES.items():
             mean = self.rates[name] * hours * exposure
-            hits = self._rng.poisson(mean)
+            rng = self._counts[name]
+            hits = rng.poisson(mean)
             some = np.flatnonzero(hits)
             if len(some):
-                sizes = self._rng.geometric(1 / burst, len(some))
+                sizes = rng.geometric(1 / burst, len(some))
                 self.values[name].reshape(-1)[some] += hits.reshape(-1)[some] * sizes
             if f"rate.{name}" in mods:
-                self.values[name] += self._extra(mods[f"rate.{name}"] * hours * exposure)
+                self.values[name] += self._extra(name, mods[f"rate.{name}"] * hours * exposure)
         self.values["power_ms"] += np.floor(seen.capped * self._step_s * 1000)
         self.values["thermal_ms"] += np.floor(seen.hot * self._step_s * 1000)
 
-    def _extra(self, mean: Floats) -> Floats:
+    def _extra(self, name: str, mean: Floats) -> Floats:
         """Errors of a fault: in lumps, from a stream of their own."""
-        found = np.zeros_like(mean)
+        found, rng = np.zeros_like(mean), self._faults[name]
         at = np.nonzero(mean)
-        lumps = self._faults.gamma(2.0, 0.5, len(at[0]))
-        found[at] = self._faults.poisson(mean[at] * lumps)
+        found[at] = rng.poisson(mean[at] * rng.gamma(2.0, 0.5, len(at[0])))
         return found

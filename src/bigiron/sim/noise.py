@@ -22,6 +22,10 @@ class Noise:
     sd: float
     tau_s: float
 
+    def times(self, scale: float) -> "Noise":
+        """The same, so many times as large."""
+        return Noise(self.sd * scale, self.tau_s)
+
     def hourly_sd(self) -> float:
         """Standard deviation of its mean over an hour."""
         x = self.tau_s / 3600

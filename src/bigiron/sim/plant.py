@@ -71,8 +71,8 @@ class Seen:
 class Plant:
     """Every machine's temper, and its state at the present step."""
 
-    def __init__(self, site: Site, seed: int, step_s: float) -> None:
-        self._site, self._step_s = site, step_s
+    def __init__(self, site: Site, seed: int, step_s: float, noisy: float = 1.0) -> None:
+        self._site, self._step_s, self._noisy = site, step_s, noisy
         count = len(site.nodes)
         shape = (count, GPUS)
         self._flat = np.arange(count * GPUS)
@@ -87,6 +87,7 @@ class Plant:
         self.resistance = base * (1 + rng.normal(0, 0.03, shape))
         self.draw = 1 + rng.normal(0, 0.02, shape)
         self.speed = 1 + rng.normal(0, 0.003, shape)
+        self.idle_w = self.idle_w * (1 + rng.normal(0, 0.04, shape))
         self.memory_off = rng.normal(4, 1.2, shape)
         self._preheat = np.linspace(0, PREHEAT_C, GPUS)[rng.permutation(GPUS)]
         racks = _codes([n.rack for n in site.nodes])
@@ -99,7 +100,7 @@ class Plant:
 
     def _wanders(self, seed: int, shape: tuple[int, int]) -> None:
         def wander(name: str, kind: noise.Noise, form: tuple[int, ...]) -> Wander:
-            return Wander(stream(seed, "noise", name), form, kind, self._step_s)
+            return Wander(stream(seed, "noise", name), form, kind.times(self._noisy), self._step_s)
 
         nodes = (shape[0],)
         self._noise = {
@@ -145,7 +146,9 @@ class Plant:
         ratio = ratio - np.abs(wander["clock"]) / self.clock_mhz
         compute, waiting, gap = self._ranks(run, busy, ratio, work, wander["rank"], mods)
         share = compute + WAIT_POWER * waiting
-        power = self.idle_w + np.where(busy, dynamic * ratio**POWER_EXPONENT * share, 0.0)
+        power = self.idle_w * (1 + 2 * wander["draw"]) + np.where(
+            busy, dynamic * ratio**POWER_EXPONENT * share, 0.0
+        )
         inlet = self._air(at_s, wander, mods)
         self._warm(power, inlet, wander, mods)
         memory = 0.04 * power * natures.memory[run] * (1 + mods["memory_resistance"])
@@ -162,7 +165,7 @@ class Plant:
             busy=busy,
             inlet=inlet,
             volts=self._rail(power, wander["rail"], mods),
-            load1=self._load1(busy, gap, wander["host"], mods),
+            load1=self._load1(busy, wander["host"], mods),
         )
 
     def _activity(
@@ -194,12 +197,16 @@ class Plant:
         wander: Floats,
         mods: Mods,
     ) -> tuple[Floats, Floats, Floats]:
-        """Shares of a step each rank computes, waits for others, and waits for its own host."""
+        """Shares of a step each rank computes, waits for others, and waits for its own host.
+
+        ``gap`` is time a rank's GPU idles for its host, ``net`` time its messages take longer, both
+        in units of the healthy step; the other ranks wait for either.
+        """
         speed = self.speed * np.maximum(ratio, 0.05) ** SPEED_EXPONENT
         own = work * (1 + wander) / speed
         gap = mods["gap"]
         slowest = np.zeros(int(run.max()) + 2)
-        np.maximum.at(slowest, run, own + gap)
+        np.maximum.at(slowest, run, own + gap + mods["net"])
         whole = slowest[run]
         compute, idle = own / whole, gap / whole
         return compute, np.where(busy, 1 - compute - idle, 0.0), np.where(busy, idle, 0.0)
@@ -226,10 +233,9 @@ class Plant:
         sag = mods.node("sag") * (0.3 + 0.7 * load)
         return np.asarray(self._volts - self._droop * load - sag + wander)
 
-    def _load1(self, busy: NDArray[np.bool_], gap: Floats, wander: Floats, mods: Mods) -> Floats:
+    def _load1(self, busy: NDArray[np.bool_], wander: Floats, mods: Mods) -> Floats:
         work = busy.sum(axis=1) * 2.0 * (1 + wander)
-        extra = 8 * gap.max(axis=1) + mods.node("load1")
-        return np.asarray(np.maximum(0.05, 0.8 + work + extra + 0.3 * wander))
+        return np.asarray(np.maximum(0.05, 0.8 + work + mods.node("load1") + 0.3 * wander))
 
 
 def _reasons(busy: NDArray[np.bool_], cap: Floats, heat: Floats, braked: NDArray[np.bool_]) -> Ints:

@@ -14,9 +14,8 @@ from bigiron.sim.book import Book
 from bigiron.sim.cluster import Cluster, Run
 from bigiron.sim.faults_lasting import golden
 from bigiron.sim.history import History
-from bigiron.sim.meters import VENDOR_RATIO
 from bigiron.sim.scenarios import ACT, SCENARIOS
-from bigiron.sim.scene import Plan, Scene
+from bigiron.sim.scene import HOUR_S, Plan, Scene
 from bigiron.sim.site import site
 from bigiron.sim.tape import Tape
 from bigiron.sim.telemetry import TRACKS, Telemetry
@@ -41,11 +40,13 @@ def record(
     seed: int,
     start: datetime,
     rate: float = RATE,
+    noisy: float = 1.0,
 ) -> int:
     """Writes a recording into ``out`` (made new) and returns the number of samples.
 
-    ``rate``: failures per 1,000 node-days in the scenarios that have a rate. Raises
-    FileExistsError if ``out`` exists, KeyError for an unknown scenario.
+    ``rate``: failures per 1,000 node-days in the scenarios that have a rate; ``noisy``: how many
+    times the usual noise. Raises FileExistsError if ``out`` exists, KeyError for an unknown
+    scenario.
     """
     plan = SCENARIOS[scenario]
     (out / "logs").mkdir(parents=True)
@@ -56,10 +57,10 @@ def record(
     golden(history)
     book = Book(place, seed, span_s)
     plan(book, rate)
-    cluster = unfold(history, book.plans, step_s, rate)
+    cluster = unfold(history, book, step_s, noisy)
     names = place.names
     tape = Tape(out / "samples", names, int(start.timestamp() * 1000), TRACKS)
-    Telemetry(history, cluster.runs, step_s, VENDOR_RATIO).write(tape)
+    Telemetry(history, cluster.runs, step_s, noisy).write(tape)
     count = tape.close()
     _tables(out, history, devices)
     _jobs(out / "jobs.psv", history, cluster.runs)
@@ -75,19 +76,27 @@ def record(
     return count
 
 
-def unfold(history: History, plans: Sequence[Plan], step_s: float, rate: float) -> Cluster:
+def unfold(history: History, book: Book, step_s: float, noisy: float = 1.0) -> Cluster:
     """Lets the plans happen among the jobs of the site's users."""
     capacity = tuple(
         (partition, len(nodes)) for partition, nodes in history.site.groups("partition").items()
     )
-    broken = any(plan.kind == "app_xid" for plan in plans)
+    broken = any(plan.kind == "app_xid" for plan in book.plans)
     demand = Demand(capacity, history.span_s, history.seed, broken)
     cluster = Cluster.make(history, list(demand.requests()))
-    scene = Scene(history, cluster, step_s, rate)
-    for plan in plans:
-        history.at(plan.at_s, partial(ACT[plan.kind], scene, plan))
+    scene = Scene(history, cluster, step_s, book.rate, noisy)
+    for plan in book.plans:
+        history.at(plan.at_s, partial(_begin, scene, plan))
     history.run()
     return cluster
+
+
+def _begin(scene: Scene, plan: Plan, at_s: float) -> None:
+    """An episode begins; if someone has its node out of service just then, later."""
+    if plan.node in scene.cluster.closed:
+        scene.history.at(at_s + HOUR_S, partial(_begin, scene, plan))
+    else:
+        ACT[plan.kind](scene, plan, at_s)
 
 
 def _iso(time: datetime) -> str:

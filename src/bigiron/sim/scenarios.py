@@ -122,8 +122,12 @@ def gradual_faults(book: Book) -> None:
 def failures(book: Book, rate: float) -> None:
     """Failures at ``rate`` per 1,000 node-days, causes in the published mix.
 
-    Those of gradual classes have their onset hours to days before.
+    Lemons planned before take their part of the rate. Those of gradual classes have their onset
+    hours to days before.
     """
+    count = len(book.site.nodes)
+    more = sum((plan.size or 0) - 1 for plan in book.plans if plan.kind == "lemon")
+    book.rate = rate = rate * count / (count + more)
     node_days = len(book.site.nodes) * book.span_s / DAY_S
     for kind, share in failure_mix().items():
         rng = book.rng(f"failures {kind}")

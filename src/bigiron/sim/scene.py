@@ -48,6 +48,8 @@ class Scene:
     step_s: float
     rate: float
     """Failures per 1,000 node-days of the rest of the fleet: what a lemon multiplies."""
+    noisy: float = 1.0
+    """How large the noise is, times the usual: sizes in standard deviations go with it."""
 
     def rng(self, plan: Plan) -> np.random.Generator:
         """An episode's own stream."""

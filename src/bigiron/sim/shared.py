@@ -48,7 +48,7 @@ def leaf_bad(scene: Scene, plan: Plan, at_s: float) -> None:
             history.effect("rate.ib_recovery", node, per_h * 0.05, at_s, end_s, device=nic)
             for _ in range(int(rng.poisson(0.15 * lasts_s / HOUR_S))):
                 _flap(scene, node, nic, float(rng.uniform(at_s, end_s)))
-    history.effect("gap", members, 0.08, at_s, end_s)
+    history.effect("net", members, 0.08, at_s, end_s)
 
 
 def _flap(scene: Scene, node: int, nic: int, at_s: float) -> None:

@@ -18,8 +18,8 @@ from bigiron.sim.tape import BLANK, Tape, Track
 
 CHUNK_VALUES = 300_000
 """Values of one metric worked out before they go to disk."""
-MISSED = 0.003
-"""Share of scrapes that fail for no reason anyone will learn."""
+MISSED = (0.001, 0.01)
+"""Share of scrapes that fail for no reason anyone will learn: every exporter has its own."""
 BLANKS = 2e-5
 """Share of GPU readings that DCGM answers with its blank value."""
 SPREAD_MS, JITTER_MS = 2000, 40
@@ -65,6 +65,7 @@ Values = dict[str, Floats]
 class Chunk:
     """Some steps' readings, (steps, nodes, devices) by metric, and what was scraped."""
 
+    times_s: Floats
     values: Values
     seen: dict[str, NDArray[np.bool_]]
 
@@ -73,14 +74,14 @@ class Telemetry:
     """Works a history out, once, from its start to its end."""
 
     def __init__(
-        self, history: History, runs: Sequence[Run], step_s: float, vendor_ratio: float
+        self, history: History, runs: Sequence[Run], step_s: float, noisy: float = 1.0
     ) -> None:
         self._history, self._step_s = history, step_s
         seed, site = history.seed, history.site
         self._nodes = len(site.nodes)
         self._runs = sorted(runs, key=lambda r: r.start_s)
-        self._plant = Plant(site, seed, step_s)
-        self._meters = Meters(site, seed, step_s, vendor_ratio)
+        self._plant = Plant(site, seed, step_s, noisy)
+        self._meters = Meters(site, seed, step_s)
         self._force = InForce(history.effects, self._nodes)
         self._strokes = sorted(history.strokes, key=lambda s: s.at_s)
         self._place = np.tile(np.arange(GPUS), (self._nodes, 1))
@@ -91,16 +92,20 @@ class Telemetry:
         self._phase = {
             name: phases.integers(0, SPREAD_MS, self._nodes) for name in ("dcgm", "node")
         }
+        self._missed = MISSED[0] * (MISSED[1] / MISSED[0]) ** phases.random((self._nodes, 2))
         self._jitter = stream(seed, "jitter")
 
     def write(self, tape: Tape) -> None:
         """Everything to the tape, chunk by chunk."""
+        for chunk in self.chunks():
+            tape.put(self._stamps(chunk.times_s), chunk.seen, chunk.values)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """The recording's steps, so many at a time."""
         steps = int(self._history.span_s // self._step_s) + 1
         size = max(1, CHUNK_VALUES // (self._nodes * GPUS))
         for first in range(0, steps, size):
-            times_s = np.arange(first, min(steps, first + size)) * self._step_s
-            chunk = self._chunk(times_s)
-            tape.put(self._stamps(times_s), chunk.seen, chunk.values)
+            yield self._chunk(np.arange(first, min(steps, first + size)) * self._step_s)
 
     def _stamps(self, times_s: Floats) -> dict[str, NDArray[np.int64]]:
         stamps = {}
@@ -128,6 +133,7 @@ class Telemetry:
             for source, mask in self._scraped(mods).items():
                 seen[source].append(mask)
         return Chunk(
+            times_s,
             {metric: np.stack(rows) for metric, rows in values.items()},
             {source: np.stack(rows) for source, rows in seen.items()},
         )
@@ -249,7 +255,7 @@ class Telemetry:
 
     def _scraped(self, mods: Mods) -> dict[str, NDArray[np.bool_]]:
         """Which readings were there to scrape, and were scraped."""
-        missed = self._scrapes.random((self._nodes, 2)) < MISSED
+        missed = self._scrapes.random((self._nodes, 2)) < self._missed
         node = (mods.node("off.node") <= 0) & ~missed[:, 0]
         gpu = self._by_index(mods["off.gpu"]) <= 0
         dcgm = (mods["off.dcgm"] <= 0) & (mods["off.node"] <= 0)

@@ -36,8 +36,9 @@ OUTCOMES = (
     ("PREEMPTED", "0:0", 0.01),
 )
 DAY_S = 86_400.0
-BUSY_SHARE = 0.9
-"""Demand, as a share of what the fleet could do."""
+ASKED = 1.35
+"""What is asked for, times what the fleet could do: since many jobs end early, 78 to 86 % of it
+are in use (Meta: 83 and 85 %)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class Demand:
             share * g * max(1, n) * _mean_hours(n)
             for share, (g, n, _) in zip(shares, usable, strict=True)
         )
-        per_s = BUSY_SHARE * nodes * 8 / hours / 3600
+        per_s = ASKED * nodes * 8 / hours / 3600
         at_s = 0.0
         wave = int(per_s * hours / 8 * 3600)
         while at_s < self.span_s:
@@ -128,7 +129,9 @@ class Demand:
 
 def _mean_hours(whole_nodes: int) -> float:
     """Mean length of a job by the nodes it takes: large ones are long."""
-    return 1.5 if whole_nodes == 0 else 2.5 * (1 + whole_nodes) ** 0.35
+    if whole_nodes <= 1:
+        return 1.5 + 1.5 * whole_nodes
+    return float(4.0 * (1 + whole_nodes) ** 0.45)
 
 
 def _nature(rng: np.random.Generator, whole: int) -> Nature:
