@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from bigiron.detect.state import enc_hook
 from bigiron.hub.memory import Limits, Memory
 from bigiron.hub.turn import Outcome, Settings, Standing, fold_reads, turn
 from bigiron.model import (
@@ -121,7 +122,9 @@ class Stage:
         )
         self.memory.take(Batch(self.now, samples=samples))
         after, outcome = turn(self.memory, self.standing, self.now, self.settings)
-        self.standing = msgspec.json.decode(msgspec.json.encode(after), type=Standing)
+        self.standing = msgspec.json.decode(
+            msgspec.json.encode(after, enc_hook=enc_hook), type=Standing
+        )
         self.outcomes.append(outcome)
         return outcome
 

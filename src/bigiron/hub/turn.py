@@ -14,6 +14,7 @@ from bigiron.decide.judge import differs, judge
 from bigiron.decide.policy import Policy, Scene, plan
 from bigiron.detect import Block, Declared, StatefulDetector, Window, detector, fold
 from bigiron.detect.checks import recoveries as check_recoveries
+from bigiron.detect.explain import Explaining, explain, released
 from bigiron.detect.fault import recoveries as fault_recoveries
 from bigiron.detect.hygiene import Clean
 from bigiron.detect.settle import Docket, Open, Pending, Rules, settle
@@ -34,6 +35,9 @@ S = TypeVar("S")
 
 HYGIENE = "hygiene"
 """Its state is kept among the folds'."""
+
+EXPLAINED = "explained"
+"""What the explaining stage remembers is kept there, too."""
 
 ENDED_EVERY_S = 10.0
 
@@ -119,6 +123,7 @@ def turn(
     look.stateless()
     look.stateful()
     look.ended()
+    look.explained()
     docket, changes = settle(
         Docket(standing.open, standing.pending, standing.next_id),
         look.claims,
@@ -166,7 +171,9 @@ class _Look:
     def stateless(self) -> None:
         """Run each detector that is due over the window."""
         window = replace(
-            self.window, touched=self.memory.touched(self.standing.serial, self.window.now)
+            self.window,
+            touched=self.memory.touched(self.standing.serial, self.window.now),
+            standing={held.finding.key for held in self.standing.open.values()},
         )
         for plugin in detector:
             if plugin.name in self.settings.off:
@@ -221,8 +228,23 @@ class _Look:
         standing = [held.finding for held in self.standing.open.values()]
         self.recoveries += check_recoveries(standing, self.window)
         if self._due("fault ended", ENDED_EVERY_S):
-            self.recoveries += fault_recoveries(standing, self.window)
+            held = released(self._state(EXPLAINED, Explaining()))
+            self.recoveries += fault_recoveries([*standing, *held], self.window)
             self.ran["fault ended"] = self.window.now
+
+    def explained(self) -> None:
+        """Take from the nodes what is no fault of theirs; one look at a fleet has no past."""
+        if self.window.single_look:
+            return
+
+        def step() -> Sequence[Finding]:
+            before = self._state(EXPLAINED, Explaining())
+            lasting = {plugin.name for plugin in detector if not plugin.reads}
+            given = self.claims, self.recoveries, self.standing.open, self.window, lasting
+            self.folds[EXPLAINED], self.claims, self.recoveries = explain(before, *given)
+            return ()
+
+        self._run(EXPLAINED, step)
 
     def _due(self, name: str, every_s: float, reads: tuple[str, ...] = ()) -> bool:
         last = self.standing.ran.get(name)
