@@ -10,7 +10,7 @@ longer claims it while it could see all it reads for that subject. A detector th
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -130,6 +130,8 @@ class Window:
     that nothing more will come. ``seen`` is the time, in epoch seconds, of the newest word of
     each node, whatever it was about. ``declared`` is the site's own golden config. ``touched``
     names the nodes that have new events since the last look; None if all are to be looked at.
+    ``standing`` are the keys of the findings that stand, whose end alone is news; None if they
+    are not told.
     """
 
     now: datetime
@@ -146,6 +148,11 @@ class Window:
     seen: Mapping[str, float] = field(default_factory=dict)
     declared: Sequence[Declared] = ()
     touched: frozenset[str] | None = None
+    standing: Collection[str] | None = None
+
+    def stands(self, key: str) -> bool:
+        """Whether the end of the finding with this key would be news."""
+        return self.standing is None or key in self.standing
 
     @property
     def single_look(self) -> bool:
@@ -164,9 +171,24 @@ class Window:
     def latest(self, metric: str) -> Iterator[tuple[Key, float]]:
         """The newest fresh value of each subject that has one."""
         oldest = self.now.timestamp() - self.fresh_s
-        for key, series in self.series.get(metric, {}).items():
+        of_metric = self.series.get(metric, {})
+        if isinstance(of_metric, Columnar):
+            names, values = of_metric.names, of_metric.last_values.tolist()
+            fresh = (of_metric.last_times >= oldest).nonzero()[0].tolist()
+            yield from ((names[row], values[row]) for row in fresh)
+            return
+        for key, series in of_metric.items():
             if series.times and series.times[-1] >= oldest:
                 yield key, series.values[-1]
+
+    def last(self, metric: str) -> Iterator[tuple[Key, float]]:
+        """The newest value of each subject, however old."""
+        of_metric = self.series.get(metric, {})
+        if isinstance(of_metric, Columnar):
+            pairs = zip(of_metric.names, of_metric.last_values.tolist(), strict=True)
+            yield from ((key, value) for key, value in pairs if value == value)
+            return
+        yield from ((key, series.last) for key, series in of_metric.items() if series.times)
 
     def past(
         self, metric: str, test: Callable[[float], bool] | None = None

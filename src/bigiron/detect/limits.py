@@ -20,6 +20,7 @@ from bigiron.detect.words import device_words, sentence
 from bigiron.model import Finding, Subject
 
 NAME = "limits"
+SLOWDOWN = "gpu_temp_slowdown_celsius"
 READS = (
     *dict.fromkeys(limit.metric for limit in LIMITS),
     "gpu_retired_pages_sbe_total",
@@ -56,18 +57,15 @@ def _key(finding: Finding) -> tuple[str, str, str]:
 
 def fresh(window: Window, metric: str) -> Iterator[tuple[Key, Series]]:
     """The series of a metric whose newest sample is fresh."""
-    oldest = window.now.timestamp() - window.fresh_s
-    for key, series in window.series.get(metric, {}).items():
-        if series.times and series.times[-1] >= oldest:
-            yield key, series
+    return window.past(metric)
 
 
 def _limit(window: Window, limit: Limit) -> Iterator[Finding]:
     merged = _node_wide(window, limit) if limit.node_wide else {}
     for node, devices in merged.items():
         yield _node_claim(window, limit, node, devices)
-    for (node, device), series in fresh(window, limit.metric):
-        if node in merged or not limit.bad(series.last):
+    for (node, device), series in window.past(limit.metric, limit.bad):
+        if node in merged:
             continue
         bad = [limit.bad(value) for value in series.values]
         if limit.hold and not sustained(series, bad, window):
@@ -88,12 +86,13 @@ def _limit(window: Window, limit: Limit) -> Iterator[Finding]:
 def _node_wide(window: Window, limit: Limit) -> dict[str, list[Key]]:
     """The nodes on which most devices (and three at least) are past the limit together."""
     bad: dict[str, list[Key]] = {}
-    count: Counter[str] = Counter()
-    for key, series in fresh(window, limit.metric):
-        count[key[0]] += 1
+    for key, series in window.past(limit.metric, limit.bad):
         past = [limit.bad(value) for value in series.values]
-        if past[-1] and (not limit.hold or sustained(series, past, window)):
+        if not limit.hold or sustained(series, past, window):
             bad.setdefault(key[0], []).append(key)
+    if not any(len(keys) >= 3 for keys in bad.values()):
+        return {}
+    count = Counter(node for (node, _), _ in window.latest(limit.metric))
     return {n: keys for n, keys in bad.items() if len(keys) >= 3 and 2 * len(keys) > count[n]}
 
 
@@ -120,10 +119,10 @@ def _source(limit: Limit) -> str:
 
 def _retired(window: Window) -> Iterator[Finding]:
     """Retired pages of GPUs without row remapping, single and double bit together."""
-    double = window.series.get("gpu_retired_pages_dbe_total", {})
-    for key, series in fresh(window, "gpu_retired_pages_sbe_total"):
-        other = double.get(key)
-        pages = series.last + (other.last if other is not None else 0.0)
+    double = dict(window.last("gpu_retired_pages_dbe_total"))
+    least = RETIRED_LIMIT - max(double.values(), default=0.0)
+    for key, series in window.past("gpu_retired_pages_sbe_total", lambda pages: pages >= least):
+        pages = series.last + double.get(key, 0.0)
         if not RETIRED_LIMIT <= pages < 1e6:
             continue
         node, device = key
@@ -141,13 +140,14 @@ def _retired(window: Window) -> Iterator[Finding]:
 
 def _hot(window: Window) -> Iterator[Finding]:
     """GPUs at their slowdown temperature, or at 93 °C where that is not known."""
-    slowdown = window.series.get("gpu_temp_slowdown_celsius", {})
     margins = window.series.get("gpu_temp_margin_celsius", {})
-    for key, series in fresh(window, "gpu_temp_celsius"):
+    known_c = {key: c for key, c in window.last(SLOWDOWN) if 60 < c < 130}
+    least_c = min(known_c.values(), default=TEMP_LIMIT_C)
+    least_c = min(least_c, TEMP_LIMIT_C)
+    for key, series in window.past("gpu_temp_celsius", lambda value_c: value_c >= least_c):
         if key in margins:
             continue
-        known = slowdown.get(key)
-        limit_c = known.last if known is not None and 60 < known.last < 130 else TEMP_LIMIT_C
+        limit_c = known_c.get(key, TEMP_LIMIT_C)
         bad = [limit_c <= value < 200 for value in series.values]
         if not sustained(series, bad, window):
             continue
@@ -166,8 +166,8 @@ def _hot(window: Window) -> Iterator[Finding]:
 
 def _recovery(window: Window, told: Set[Key]) -> Iterator[Finding]:
     """The driver's own word on what a GPU needs, unless the kernel log has told it already."""
-    for (node, device), series in fresh(window, "gpu_recovery_action"):
-        action = int(series.last) if 0 < series.last < 8 else 0
+    for (node, device), series in window.past("gpu_recovery_action", lambda code: 0 < code < 8):
+        action = int(series.last)
         if not action or (node, device) in told:
             continue
         text = f"the driver asks for {RECOVERY_WORDS[action]} (recovery action {action})"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from bigiron.detect import Key, Series, Window, detector
 from bigiron.detect.claims import Asks, claim, run_since, sampled, sustained
-from bigiron.detect.limits import codes_told, fresh
+from bigiron.detect.limits import codes_told
 from bigiron.detect.words import device_words, sentence
 from bigiron.model import ActionKind, Blame, Finding, Recovery, Severity, Subject, When
 
@@ -61,18 +61,18 @@ def _sku(window: Window, node: str) -> str:
 
 def _ports(window: Window) -> Iterator[Finding]:
     """A port that is not active and was, or whose like are: an uncabled one is nobody's fault."""
+    down = list(window.past("ib_state", lambda state: state == 0))
+    if not down:
+        return
     active: Counter[tuple[str, str]] = Counter()
     total: Counter[tuple[str, str]] = Counter()
     in_node: Counter[str] = Counter()
-    ports = list(fresh(window, "ib_state"))
-    for (node, device), series in ports:
+    for (node, device), state in window.latest("ib_state"):
         kind = (_sku(window, node), device)
         total[kind] += 1
-        active[kind] += series.last == 1
-        in_node[node] += series.last == 1
-    for (node, device), series in ports:
-        if series.last != 0:
-            continue
+        active[kind] += state == 1
+        in_node[node] += state == 1
+    for (node, device), series in down:
         kind = (_sku(window, node), device)
         was = any(value == 1 for value in series.values)
         usual = total[kind] > PEERS and active[kind] >= USUAL * (total[kind] - 1)
@@ -100,9 +100,9 @@ def _ports(window: Window) -> Iterator[Finding]:
 def _nvlinks(window: Window) -> Iterator[Finding]:
     """NVLinks that are inactive while others are up; partitioned GPUs (MIG) have none."""
     up = window.series.get("gpu_nvlink_links_up", {})
-    for key, series in fresh(window, "gpu_nvlink_links_down"):
+    for key, series in window.past("gpu_nvlink_links_down", lambda links: 0 < links < 64):
         node, device = key
-        if not 0 < series.last < 64 or _mig(window, key):
+        if _mig(window, key):
             continue
         own = up.get(key)
         others = any(s.last > 0 for k, s in up.items() if k[0] == node and k != key)
@@ -127,7 +127,7 @@ def _nvlinks(window: Window) -> Iterator[Finding]:
 def _counted(window: Window) -> Iterator[Finding]:
     """Errors of NVLinks since their counters were cleared, where there is no second look."""
     for metric, what in COUNTED.items():
-        for (node, device), series in fresh(window, metric):
+        for (node, device), series in window.past(metric):
             if not COUNTED_LIMIT < series.last < 1e12:
                 continue
             by_link = window.facts.get((node, device), {}).get("nvlink_errors_by_link")
@@ -168,12 +168,14 @@ def _width(window: Window) -> Iterator[Finding]:
     """
     of_like = _by_like(window, "gpu_pcie_link_width")
     for like in of_like.values():
-        usual = _usual([series.last for _, series in like])
+        usual = _usual([lanes for _, lanes in like])
         if usual is None:
             continue
-        for (node, device), series in like:
-            if not 0 < series.last < usual:
+        for key, lanes in like:
+            if not 0 < lanes < usual:
                 continue
+            node, device = key
+            series = window.series["gpu_pcie_link_width"][key]
             bad = [value < usual for value in series.values]
             text = f"its PCIe link runs on {series.last:.0f} of {usual:.0f} lanes"
             yield claim(
@@ -194,14 +196,16 @@ def _gen(window: Window) -> Iterator[Finding | Recovery]:
     """A PCIe link slower than its like while the GPU works: idle links slow down on purpose."""
     busy = window.series.get("gpu_utilization_ratio", {})
     for like in _by_like(window, "gpu_pcie_link_gen").values():
-        usual = _usual([series.last for _, series in like])
+        usual = _usual([gen for _, gen in like])
         if usual is None:
             continue
-        for key, series in like:
-            if not 0 < series.last < usual:
-                well = Subject(node=key[0], device=key[1]).key
-                yield Recovery(f"{NAME}|gpu.pcie_gen|{well}", f"generation {series.last:.0f} again")
+        for key, gen in like:
+            if not 0 < gen < usual:
+                well = f"{NAME}|gpu.pcie_gen|{key[0]}/{key[1]}"
+                if window.stands(well):
+                    yield Recovery(well, f"generation {gen:.0f} again")
                 continue
+            series = window.series["gpu_pcie_link_gen"][key]
             bad = [0 < value < usual for value in series.values]
             if not _busy(busy.get(key)) or not sustained(series, bad, window):
                 continue
@@ -222,12 +226,13 @@ def _busy(series: Series | None) -> bool:
     return series is not None and BUSY <= series.last <= 1
 
 
-def _by_like(window: Window, metric: str) -> dict[tuple[str, str], list[tuple[Key, Series]]]:
-    """The fresh series of a metric by node and GPU model."""
-    of_like: dict[tuple[str, str], list[tuple[Key, Series]]] = {}
-    for key, series in fresh(window, metric):
-        known = window.fleet.devices.get(key)
-        of_like.setdefault((key[0], known.model if known else ""), []).append((key, series))
+def _by_like(window: Window, metric: str) -> dict[tuple[str, str], list[tuple[Key, float]]]:
+    """The newest fresh values of a metric by node and GPU model."""
+    of_like: dict[tuple[str, str], list[tuple[Key, float]]] = {}
+    devices = window.fleet.devices
+    for key, value in window.latest(metric):
+        known = devices.get(key)
+        of_like.setdefault((key[0], known.model if known else ""), []).append((key, value))
     return of_like
 
 

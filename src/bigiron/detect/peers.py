@@ -5,15 +5,16 @@ a device must differ from its SKU's busy devices *and* from its own neighbours, 
 amount and by many times the pooled spread. Small cohorts say nothing (fewer than 16).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import log
 from statistics import median
 from typing import NamedTuple
 
-from bigiron.detect import Key, Series, Window, detector
+from bigiron.detect import Columnar, Key, Series, Window, detector
 from bigiron.detect.claims import MIN_SAMPLES, Asks, claim, sampled
+from bigiron.detect.recent import recent_of
 from bigiron.detect.words import device_words
 from bigiron.model import ActionKind, Finding, Severity, Subject, When
 
@@ -74,26 +75,65 @@ def peers(window: Window) -> Iterator[Finding]:
 def _cohorts(window: Window) -> dict[tuple[str, str], list[Busy]]:
     """The busy devices by SKU and model."""
     cohorts: dict[tuple[str, str], list[Busy]] = {}
+    for busy in _busy(window):
+        node = window.fleet.nodes.get(busy.key[0])
+        part = window.fleet.devices.get(busy.key)
+        like = (node.sku if node else "", part.model if part else "")
+        cohorts.setdefault(like, []).append(busy)
+    return cohorts
+
+
+def _busy(window: Window) -> Iterator[Busy]:
+    """The devices at work throughout ``sustain_s``, with their medians."""
+    utilization = window.series.get("gpu_utilization_ratio", {})
+    if isinstance(utilization, Columnar):
+        yield from _busy_columns(window, utilization)
+        return
     powers = window.series.get("gpu_power_watts", {})
     temps = window.series.get("gpu_temp_celsius", {})
     clocks = window.series.get("gpu_sm_clock_hertz", {})
-    for key, series in window.series.get("gpu_utilization_ratio", {}).items():
+    for key, series in utilization.items():
         used = _recent(series, window)
         power = _recent(powers.get(key), window)
         if len(used) < MIN_SAMPLES or min(used) < BUSY or len(power) < MIN_SAMPLES:
             continue
         temp, clock = _recent(temps.get(key), window), _recent(clocks.get(key), window)
-        node = window.fleet.nodes.get(key[0])
-        part = window.fleet.devices.get(key)
-        like = (node.sku if node else "", part.model if part else "")
-        busy = Busy(
+        yield Busy(
             key,
             median(power),
             median(temp) if len(temp) >= MIN_SAMPLES else None,
             median(clock) if len(clock) >= MIN_SAMPLES else None,
         )
-        cohorts.setdefault(like, []).append(busy)
-    return cohorts
+
+
+def _busy_columns(window: Window, used: Columnar) -> Iterator[Busy]:
+    """The same where samples are kept side by side."""
+    now_s = window.now.timestamp()
+    asked = now_s, window.sustain_s, window.fresh_s
+    count, least, _ = recent_of(used, *asked)
+    busy = ((count >= MIN_SAMPLES) & (least >= BUSY)).nonzero()[0].tolist()
+    medians = []
+    for metric in ("gpu_power_watts", "gpu_temp_celsius", "gpu_sm_clock_hertz"):
+        of_metric = window.series.get(metric)
+        medians.append(_medians(window, metric, asked) if of_metric is not None else {})
+    powers, temps, clocks = medians
+    for row in busy:
+        key = used.names[row]
+        power_w = powers.get(key)
+        if power_w is not None:
+            yield Busy(key, power_w, temps.get(key), clocks.get(key))
+
+
+def _medians(window: Window, metric: str, asked: tuple[float, float, float]) -> Mapping[Key, float]:
+    """The median of each subject that has enough samples."""
+    of_metric = window.series[metric]
+    if not isinstance(of_metric, Columnar):
+        recent = {key: _recent(series, window) for key, series in of_metric.items()}
+        return {key: median(of) for key, of in recent.items() if len(of) >= MIN_SAMPLES}
+    count, _, middle = recent_of(of_metric, *asked)
+    enough = (count >= MIN_SAMPLES).nonzero()[0].tolist()
+    values = middle.tolist()
+    return {of_metric.names[row]: values[row] for row in enough}
 
 
 def _recent(series: Series | None, window: Window, times: float = 1.0) -> Sequence[float]:
@@ -112,16 +152,22 @@ def _recent(series: Series | None, window: Window, times: float = 1.0) -> Sequen
 def _hotter(window: Window, cohort: Sequence[Busy]) -> Iterator[Finding]:
     """GPUs far above the median of those at about the same power, and above their neighbours."""
     warm = [b for b in cohort if b.temp_c is not None and b.power_w > 0]
+    near = {
+        node: median(beside)
+        for node, beside in _by_node(warm, lambda b: b.temp_c).items()
+        if len(beside) > MIN_NEIGHBOURS
+    }
+    hot = [b for b in warm if b.temp_c and b.temp_c - near.get(b.key[0], 1e9) >= HOTTER_NEAR_C]
+    if not hot:
+        return
     bands = _bands(warm)
     spread_c = _pooled(warm, bands)
-    near = _by_node(warm, lambda b: b.temp_c)
-    for one in warm:
+    for one in hot:
         like = bands.get(_band(one.power_w))
-        beside = near[one.key[0]]
-        if like is None or len(beside) <= MIN_NEIGHBOURS or one.temp_c is None:
+        if like is None or one.temp_c is None:
             continue
         hotter_c = one.temp_c - like.usual_c
-        if hotter_c < max(HOTTER_C, Z * spread_c) or one.temp_c - median(beside) < HOTTER_NEAR_C:
+        if hotter_c < max(HOTTER_C, Z * spread_c):
             continue
         text = (
             f"{one.temp_c:.0f} °C, {hotter_c:.0f} °C hotter than {like.devices - 1} others of its "
@@ -187,11 +233,11 @@ def _slower(window: Window, cohort: Sequence[Busy]) -> Iterator[Finding]:
     if not every:
         return
     usual_hz = median(every)
+    near_of = {n: median(beside) for n, beside in near.items() if len(beside) > MIN_NEIGHBOURS}
     for one in cohort:
-        beside = near.get(one.key[0], [])
-        if one.clock_hz is None or len(beside) <= MIN_NEIGHBOURS:
+        near_hz = near_of.get(one.key[0])
+        if one.clock_hz is None or near_hz is None:
             continue
-        near_hz = median(beside)
         limit_hz = (1 - SLOWER) * min(near_hz, usual_hz)
         if one.clock_hz > limit_hz or _capped(window, one.key):
             continue
