@@ -27,7 +27,7 @@ def main() -> int:
         sys.exit(f"{folder}: no trace-NAME.parquet in it")
     lines = [
         "| trace | layout (DP x PP x TP) | workers traced | steps | "
-        "slower than 1.1 x the job's median | flagged by the stage-peer rule | first flagged at step |",
+        "slower than 1.1 x the job's median | flagged by stage peers | at step |",
         "|---|---|---|---|---|---|---|",
     ]
     ratios = [

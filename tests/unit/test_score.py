@@ -10,7 +10,7 @@ from tests.unit.recording_maker import NODES, START, STEP, STEPS, write
 from bigiron.analyze.intervals import percentiles, rate, ratio, share
 from bigiron.analyze.score import score
 from bigiron.analyze.score_tally import merged, tally
-from bigiron.analyze.score_truth import Drain, Episode, Scene, Suspicion
+from bigiron.analyze.score_truth import Drain, Episode, Scene, Suspicion, strength
 from bigiron.cli import root
 from bigiron.cli.score_files import Truth
 from bigiron.errors import ParseError
@@ -137,6 +137,26 @@ def test_luck_is_what_as_many_suspicions_spread_evenly_would_hit() -> None:
     false = [raised(HOUR * i, Subject("a4"), f"F{i}") for i in range(40)]
     told = score(tally(SCENE, [slow], false, []))
     assert told.faults.luck == pytest.approx(1 - 2.718281828 ** (-1 * 3))
+
+
+def test_sizes_are_told_whatever_the_class_and_only_whole_windows_count() -> None:
+    small = [
+        episode("slow_clock", Subject("a1", "gpu2"), strength="5 % slower"),
+        episode("straggler", Subject("a2"), strength="5 % slower"),
+        episode("straggler", Subject("a3"), 8 * DAY, strength="5 % slower"),
+    ]
+    late = raised(6 * DAY, Subject("a1", "gpu2"))
+    told = score(tally(SCENE, small, [late], []))
+    assert told.faults.recall.hits == 0, "after the deadline"
+    (level,) = told.levels
+    assert (level.within_7_days.hits, level.within_7_days.n) == (1, 2)
+    assert level.within_14_days.n == 1, "only the one found: no window of 14 days was watched"
+
+
+def test_sizes_in_words() -> None:
+    assert strength("hbm_correctable", 6.9, 2) == "2 sigma"
+    assert strength("slow_clock", 0.05, None) == "5 % slower"
+    assert strength("hbm_remap", 9.0, None) == strength("straggler", 0.0, None) == ""
 
 
 def test_recordings_put_together_are_counted_apart() -> None:

@@ -73,8 +73,7 @@ def fit(
     """
     if features.ndim != 2 or len(failed) != len(features) or len(weight) != len(features):
         raise ValueError("a row of features, an outcome and a weight are wanted for each case")
-    if not failed.any() or failed.all():
-        raise ValueError("both failures and survivals are wanted")
+    _both(failed)
     mean = features.mean(axis=0)
     spread = features.std(axis=0)
     spread[spread < TOLERANCE] = 1.0
@@ -119,7 +118,11 @@ def capture(
 
 
 def platt(failed: NDArray[np.bool_], logit: Floats) -> tuple[float, float]:
-    """Slope and intercept that bring log-odds to what was observed (J. Platt, 1999)."""
+    """Slope and intercept that bring log-odds to what was observed (J. Platt, 1999).
+
+    Raises ValueError if there is no failure or no survival.
+    """
+    _both(failed)
     design = np.stack([np.ones(len(logit)), logit], axis=1)
     found = _newton(design, failed.astype(np.float64), np.ones(len(logit)), 1e-6)
     return float(found[1]), float(found[0])
@@ -139,6 +142,11 @@ def calibration_error(bins: Sequence[Bin]) -> float:
     """Mean distance of predicted from observed shares, each bin by its size (ECE)."""
     total = sum(b.n for b in bins)
     return sum(b.n * abs(b.predicted - b.observed) for b in bins) / total if total else 0.0
+
+
+def _both(failed: NDArray[np.bool_]) -> None:
+    if not failed.any() or failed.all():
+        raise ValueError("both failures and survivals are wanted")
 
 
 def _newton(design: Floats, failed: Floats, weight: Floats, l2: float) -> Floats:

@@ -38,6 +38,14 @@ class ClassScore(msgspec.Struct, frozen=True):
     cut: int = 0
 
 
+class Level(msgspec.Struct, frozen=True):
+    """Gradual faults of one size, whatever their class; whole windows only."""
+
+    strength: str
+    within_7_days: Share
+    within_14_days: Share
+
+
 class Harmless(msgspec.Struct, frozen=True):
     """One class of what must raise nothing on a node."""
 
@@ -62,6 +70,7 @@ class Score(msgspec.Struct, frozen=True):
     classes: tuple[ClassScore, ...]
     faults: ClassScore
     shared: ClassScore
+    levels: tuple[Level, ...]
     harmless: tuple[Harmless, ...]
     harmless_total: Share
     false_suspects_per_1000_node_days: Rate
@@ -96,6 +105,7 @@ def score(counted: Tally) -> Score:
         classes=tuple(_class(kind, by_kind[kind], per_s) for kind in sorted(by_kind)),
         faults=_class("all faults of nodes", single, per_s),
         shared=_class("all shared causes", shared, per_s),
+        levels=_levels(single),
         harmless=tuple(Harmless(k, share(sum(b), len(b))) for k, b in sorted(harmless.items())),
         harmless_total=share(sum(b for _, b in counted.harmless), len(counted.harmless)),
         false_suspects_per_1000_node_days=false,
@@ -127,6 +137,21 @@ def _class(kind: str, outcomes: Sequence[Outcome], false_per_node_s: float) -> C
         luck=_luck(outcomes, false_per_node_s),
         cut=sum(o.cut for o in outcomes),
     )
+
+
+def _levels(outcomes: Iterable[Outcome]) -> tuple[Level, ...]:
+    of: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        if outcome.strength:
+            of[outcome.strength].append(outcome)
+    return tuple(Level(s, _within(of[s], 7), _within(of[s], 14)) for s in sorted(of))
+
+
+def _within(outcomes: Iterable[Outcome], days: float) -> Share:
+    """Found within so many days, of those that were watched as long or found."""
+    limit_s = days * 86_400
+    whole = [o for o in outcomes if o.left_s >= limit_s or o.reached_s <= limit_s]
+    return share(sum(o.reached_s <= limit_s for o in whole), len(whole))
 
 
 def _luck(outcomes: Iterable[Outcome], false_per_node_s: float) -> float:

@@ -22,7 +22,10 @@ HALF = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one scored episode. ``right`` is None where there was nothing to tell."""
+    """What became of one scored episode. ``right`` is None where there was nothing to tell.
+
+    ``reached_s`` is when it was first suspected, useful or not, within its own duration.
+    """
 
     kind: str
     level: str
@@ -32,6 +35,10 @@ class Outcome:
     cut: bool
     right: bool | None
     lead_s: float | None
+    strength: str = ""
+    reached_s: float = math.inf
+    left_s: float = 0.0
+    """How long the recording goes on after the onset."""
 
 
 @dataclass(slots=True)
@@ -143,7 +150,8 @@ def _of_node(scene: Scene, episode: Episode, raised: Sequence[Suspicion]) -> Out
     if episode.precursor and episode.fails_s is not None:
         lead = max(0.0, episode.fails_s - useful[0].time_s) if found else 0.0
     delay = useful[0].time_s - episode.onset_s if found else math.inf
-    return _outcome(scene, episode, deadline, delay, right, lead)
+    first_s = next((s.time_s for s in raised[first:] if episode.lasts(s.time_s)), math.inf)
+    return _outcome(scene, episode, delay, right, lead, first_s - episode.onset_s)
 
 
 def _of_group(scene: Scene, episode: Episode, raised: Sequence[Suspicion]) -> Outcome:
@@ -155,7 +163,7 @@ def _of_group(scene: Scene, episode: Episode, raised: Sequence[Suspicion]) -> Ou
     ]
     delay = useful[0].time_s - episode.onset_s if useful else math.inf
     right = any(_same(s.subject, episode) > 1 for s in useful) if useful else None
-    return _outcome(scene, episode, deadline, delay, right, None)
+    return _outcome(scene, episode, delay, right, None, delay)
 
 
 def _same(subject: Subject, episode: Episode) -> float:
@@ -169,11 +177,12 @@ def _same(subject: Subject, episode: Episode) -> float:
 def _outcome(
     scene: Scene,
     episode: Episode,
-    deadline_s: float,
     delay_s: float,
     right: bool | None,
     lead_s: float | None,
+    reached_s: float,
 ) -> Outcome:
+    deadline_s = episode.deadline_s()
     watched = max(0.0, min(deadline_s, scene.end_s) - episode.onset_s)
     return Outcome(
         kind=episode.kind,
@@ -184,4 +193,7 @@ def _outcome(
         cut=math.isfinite(deadline_s) and deadline_s > scene.end_s,
         right=right,
         lead_s=lead_s,
+        strength=episode.strength,
+        reached_s=reached_s,
+        left_s=scene.end_s - episode.onset_s,
     )

@@ -46,6 +46,9 @@ NOT_SCORED = frozenset({"unattributed_failure"})
 SHARED = frozenset({"cooling_excursion", "leaf_bad", "pdu_blip"})
 """One shared part: the group is to be named, and no member is to blame, whatever the label."""
 
+SLOWER = frozenset({"slow_clock", "straggler"})
+"""Classes whose effect is a loss of speed."""
+
 AFTER_FAILURE_S = 900.0
 """An episode with a precursor that fails: a finding is useful until this long after the failure."""
 
@@ -55,7 +58,10 @@ AFTER_END_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One line of truth.jsonl. ``nodes`` are the subject's node or the group's members."""
+    """One line of truth.jsonl. ``nodes`` are the subject's node or the group's members.
+
+    ``strength`` says how large a gradual fault is ("3 sigma", "5 % slower"), where that is known.
+    """
 
     name: str
     kind: str
@@ -66,6 +72,7 @@ class Episode:
     end_s: float | None = None
     precursor: bool = False
     nodes: tuple[str, ...] = ()
+    strength: str = ""
 
     @property
     def shared(self) -> bool:
@@ -92,6 +99,17 @@ class Episode:
         """Whether it is going on at a time, or ended less than an hour before."""
         end = math.inf if self.end_s is None else self.end_s + AFTER_END_S
         return self.onset_s <= time_s <= end
+
+
+def strength(kind: str, effect: float, sigma: float | None) -> str:
+    """How large a fault is, in words; "" where its size has no common measure.
+
+    ``sigma`` is in standard deviations of the hourly short-term noise; ``effect`` of what slows a
+    node down is the share of its speed that is lost.
+    """
+    if sigma is not None:
+        return f"{sigma:g} sigma"
+    return f"{effect:.0%} slower".replace("%", " %") if kind in SLOWER and effect > 0 else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,13 @@ WORST = 12
 @click.command()
 @click.argument("recording", type=click.Path(path_type=Path))
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--baselines",
+    is_flag=True,
+    help="Judge the usual methods on the same recording too; they write into DIR/baselines.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
-def score(recording: Path, folder: Path, as_json: bool) -> int:
+def score(recording: Path, folder: Path, baselines: bool, as_json: bool) -> int:
     """Compare what `bigiron replay` wrote into DIR with what really happened in RECORDING.
 
     RECORDING must hold truth.jsonl. A suspect is a finding on a node or device that became a
@@ -29,11 +34,20 @@ def score(recording: Path, folder: Path, as_json: bool) -> int:
     """
     truth = Truth(recording)
     judged = truth.against(folder)
-    told = figures(judged.tally)
+    scores = {"bigiron": figures(judged.tally)}
+    if baselines:
+        from bigiron.hub.baselines import run
+
+        for name, out in run(recording, folder / "baselines").items():
+            scores[name] = figures(truth.against(out).tally)
     if as_json:
+        told: object = scores["bigiron"] if not baselines else scores
         click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2).decode())
         return 0
-    print_score(told, judged.notes)
+    print_score(scores["bigiron"], judged.notes)
+    if baselines:
+        click.echo()
+        print_methods(scores)
     return 0
 
 
@@ -46,6 +60,15 @@ def print_score(told: Score, notes: tuple[Note, ...] = ()) -> None:
         ("class", "n", "recall", "luck", "delay h p10/50/90", "lead h p10/50/90", "right part"),
         rows,
     )
+    if told.levels:
+        click.echo()
+        show(
+            ("size of gradual faults", "found within 7 days", "within 14 days"),
+            [
+                (one.strength, share_text(one.within_7_days), share_text(one.within_14_days))
+                for one in told.levels
+            ],
+        )
     click.echo()
     for name, text in summary(told):
         click.echo(f"{name:38} {text}")

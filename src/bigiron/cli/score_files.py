@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from bigiron.analyze.score_tally import Tally, tally
-from bigiron.analyze.score_truth import USEFUL_H, Drain, Episode, Scene, Suspicion
+from bigiron.analyze.score_truth import USEFUL_H, Drain, Episode, Scene, Suspicion, strength
 from bigiron.errors import ParseError
 from bigiron.ingest.recording import Recording
 from bigiron.ingest.recording_tables import Tables
@@ -43,6 +43,8 @@ class TruthLine(msgspec.Struct, frozen=True):
     fails: datetime | None = None
     end: datetime | None = None
     precursor: bool = False
+    effect: float = 0.0
+    sigma: float | None = None
 
 
 class FindingLine(msgspec.Struct, frozen=True):
@@ -130,6 +132,7 @@ class Truth:
             None if line.end is None else line.end.timestamp(),
             line.precursor,
             nodes,
+            strength(line.kind, line.effect, line.sigma) if fault else "",
         )
 
     def _members(self, subject: Subject) -> tuple[str, ...]:
