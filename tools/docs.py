@@ -33,6 +33,13 @@ def commands() -> str:
     """docs/commands.md: the help of every command."""
     lines = ["# Commands", "", "Exit codes of `inspect` and `scan`: 0 healthy, 1 warning,"]
     lines += ["2 critical, 3 nothing recognised or reached, 4 wrong usage or configuration.", ""]
+    lines += [
+        "Of the others: 0 done, whatever it says; 3 what was asked for is not there (no hub's"
+    ]
+    lines += [
+        "ledger, no such node, no recording); 4 wrong usage, configuration or installation.",
+        "",
+    ]
     for name, entry in COMMANDS.items():
         module = importlib.import_module(f"bigiron.cli.{entry.module}")
         lines += _help(getattr(module, name.replace("-", "_")), f"bigiron {name}", 2)

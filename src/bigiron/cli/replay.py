@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from bigiron.cli.table import printable
 from bigiron.config import load
 from bigiron.hub.replay import Summary
 from bigiron.hub.replay import replay as run
@@ -44,6 +45,8 @@ def replay(recording: Path, out: Path, file: Path | None, as_json: bool) -> int:
         click.echo(msgspec.json.format(msgspec.json.encode(summary), indent=2).decode())
     else:
         show(summary, out, Console(highlight=False))
+        if (recording / "truth.jsonl").is_file():
+            click.echo(f"Next: bigiron score {recording} {out}")
     return 0
 
 
@@ -63,5 +66,7 @@ def show(summary: Summary, out: Path, console: Console) -> None:
         f"{summary.actions} actions, {summary.actions_held} held. Shadow mode: nothing was done."
     )
     for note in summary.notes:
-        console.print(f"[dim]note: {escape(note.source)}: {escape(note.what)} ({note.count})[/]")
-    console.print(f"written to {escape(str(out))}")
+        times = f" ({note.count:,} times)" if note.count > 1 else ""
+        told = escape(printable(f"{note.source}: {note.what}{times}"))
+        console.print(f"[dim]note: {told}[/]", soft_wrap=True)
+    console.print(f"Written to {escape(str(out))}.", soft_wrap=True)
