@@ -1,0 +1,309 @@
+"""The fold: what each kind of shared part shows at a step, and the groups claimed for it."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from math import isfinite
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bigiron.detect import Block, Fleet
+from bigiron.detect.claims import INFO, Asks, claim
+from bigiron.detect.deviation.streams import inlet_of
+from bigiron.detect.hygiene import Clean
+from bigiron.detect.planned import Calendar
+from bigiron.detect.shared_cause import heat, ports, supply
+from bigiron.detect.shared_cause.families import LEVELS, named
+from bigiron.detect.shared_cause.places import levels
+from bigiron.detect.shared_cause.scan import Hit, scan
+from bigiron.detect.shared_cause.state import Flags, Heat, Power, Standing, State
+from bigiron.detect.state import carried, follow
+from bigiron.model import (
+    ActionKind,
+    Blame,
+    Evidence,
+    Finding,
+    Recovery,
+    Severity,
+    Subject,
+    When,
+)
+
+NAME = "shared_cause"
+SEEN = frozenset({"nfs.not_responding", "nfs.timeout", "lustre.error", "lustre.evicted"})
+DOWN = frozenset({"ib.link_down", "ib.cable_unplugged"})
+
+AGAIN_S = 1800.0
+"""A cause that has not shown for so long is over."""
+
+STALLED_S = 900.0
+STALLED_LEAST, STALLED_SHARE = 3, 0.05
+HEAT_WAVE_C = 3.0
+
+GROUP = Asks(Severity.WARNING, ActionKind.NONE, When.NEVER, Blame.FACILITY)
+SWITCH = Asks(Severity.WARNING, ActionKind.NONE, When.NEVER, Blame.SWITCH)
+_SERVER = re.compile(r"server (\S+)")
+
+
+class SharedCause:
+    """Finds the loop, the leaf, the supply, the file server behind what many nodes show."""
+
+    name: str = NAME
+    reads: tuple[str, ...] = ()
+
+    def start(self, fleet: Fleet) -> State:
+        """Nothing is known."""
+        del fleet
+        return State()
+
+    def step(self, state: State, block: Block) -> tuple[State, list[Finding | Recovery]]:
+        """The state after a block and the groups that are bad now."""
+        stalled = _stalls(state.stalled, block)
+        if block.clean is None:
+            return msgspec.structs.replace(state, stalled=stalled), []
+        look = _Look(_aligned(state, block.clean.nodes), block, block.clean)
+        look.heat()
+        look.ports()
+        look.supply()
+        look.storage(stalled)
+        return look.ended(stalled)
+
+
+def _aligned(state: State, nodes: tuple[str, ...]) -> State:
+    """The state with its rows moved to the nodes of this step."""
+    index = follow(state.nodes, nodes)
+    if index is None:
+        return state
+    h, p = state.heat, state.power
+    return msgspec.structs.replace(
+        state,
+        nodes=nodes,
+        heat=Heat(
+            carried(h.base, index, np.nan),
+            carried(h.rise, index, 0.0),
+            carried(h.steps, index, 0.0),
+            h.spread,
+        ),
+        power=Power(
+            carried(p.volts, index, np.nan),
+            carried(p.clock, index, np.nan),
+            carried(p.braked, index, 0.0),
+            carried(p.booted, index, np.nan),
+            carried(p.there, index, False),
+            p.sag,
+        ),
+    )
+
+
+def _stalls(before: Mapping[str, float], block: Block) -> dict[str, float]:
+    """When each node lately told that its file server does not answer."""
+    now_s = block.time.timestamp()
+    after = {node: at for node, at in before.items() if now_s - at <= STALLED_S}
+    for event in block.events:
+        if event.code in SEEN and event.time is not None:
+            after[event.node] = max(after.get(event.node, 0.0), event.time.timestamp())
+    return {node: at for node, at in after.items() if now_s - at <= STALLED_S}
+
+
+class _Look:
+    """One step."""
+
+    def __init__(self, state: State, block: Block, clean: Clean) -> None:
+        self.state, self.block, self.clean = state, block, clean
+        self.now_s = clean.time_s
+        self.nodes = clean.nodes
+        self.index = {name: row for row, name in enumerate(clean.nodes)}
+        self.warming = dict(state.warming)
+        self.standing = dict(state.standing)
+        self.found: list[Finding | Recovery] = []
+        self.after_heat, self.after_ports, self.after_power = state.heat, state.ports, state.power
+        calendar = Calendar(block.time, block.maintenance, block.states)
+        self.away = np.array([calendar.at_work(n) is not None for n in self.nodes], np.bool_)
+
+    # --- what is looked at
+
+    def heat(self) -> None:
+        """Cooling loops, or racks where no loops are known."""
+        inlet = inlet_of(self.clean.rows.values(), len(self.nodes))
+        hot = self._rows_of("cooling_excursion") | self._rows_of("shared_cause.thermal")
+        followed = heat.follow_heat(self.state.heat, inlet, hot, self.clean.step_s)
+        places = self._levels("thermal")
+        by = next(iter(places), "")
+        groups = self._numbered(places.get(by, {}))
+        self.after_heat, warmth = heat.warm(followed, groups)
+        for by, of_level in places.items():
+            factor = 0.5
+            warm = heat.hot_groups(warmth, self.index, of_level, factor)
+            for name in of_level:
+                key = f"{by}:{name}"
+                if name in warm:
+                    self.warming.setdefault(key, self.now_s)
+                else:
+                    self.warming.pop(key, None)
+        marked = warmth.judged & (warmth.above > 0.6 * warmth.limit)
+        for hit in self._scan("thermal", marked, warmth.judged):
+            members = {hit.group: frozenset(hit.members)}
+            over = heat.hot_groups(warmth, self.index, members, 1.0)
+            if hit.group in over:
+                began = self.warming.get(f"{hit.by}:{hit.group}", self.now_s)
+                rise = over[hit.group]
+                text = f"The air of {len(hit.marked)} nodes is {rise:.1f} °C above its usual, "
+                self._stand("thermal", hit, began, text + "that of the others is not.")
+        for key, held in list(self.standing.items()):
+            if (
+                named("thermal", held.by) == held.fault
+                and f"{held.by}:{held.group}" in self.warming
+            ):
+                self.standing[key] = msgspec.structs.replace(held, last_s=self.now_s)
+        if warmth.everywhere > HEAT_WAVE_C:
+            text = f"The air of all nodes is {warmth.everywhere:.1f} °C above its usual."
+            self._note("heat_wave", "site", "all", self.nodes, text)
+
+    def ports(self) -> None:
+        """Leaf switches."""
+        rows = self.clean.rows.get("nic")
+        odd = np.zeros(len(self.nodes), np.bool_)
+        heard = np.zeros(len(self.nodes), np.bool_)
+        if rows is not None:
+            self.after_ports, errs = ports.follow_ports(self.state.ports, rows, self.clean.step_s)
+            odd[rows.node[errs]] = True
+            heard[rows.node[rows.present]] = True
+        down = {e.node for e in self.block.events if e.code in DOWN} & self.index.keys()
+        for node in down:
+            odd[self.index[node]] = heard[self.index[node]] = True
+        for hit in self._scan("link", odd & ~self.away, heard & ~self.away):
+            text = (
+                f"Ports of {len(hit.marked)} of its {len(hit.members)} nodes err within the hour."
+            )
+            self._stand("link", hit, self.now_s, text)
+
+    def supply(self) -> None:
+        """Power distribution units."""
+        self.after_power, dips, gone = supply.follow_supply(self.state.power, self.clean, self.away)
+        judged = ~self.away
+        at_s = self.now_s - self.clean.step_s
+        for hit in self._scan("power", dips | gone, judged):
+            count, of = len(hit.marked), len(hit.members)
+            family = "power" if dips[[self.index[n] for n in hit.marked]].any() else "loss"
+            what = "dip" if family == "power" else "are gone or boot"
+            text = f"{count} of its {of} nodes {what} at the same moment."
+            self._stand(family, hit, at_s, text)
+
+    def storage(self, stalled: Mapping[str, float]) -> None:
+        """File servers."""
+        least = max(STALLED_LEAST, STALLED_SHARE * len(self.nodes))
+        if len(stalled) < least:
+            return
+        servers: dict[str, int] = {}
+        for event in self.block.events:
+            if event.code in SEEN and (told := _SERVER.search(event.text)):
+                servers[told[1]] = servers.get(told[1], 0) + 1
+        known = [s.group for s in self.standing.values() if s.fault == "storage_outage"]
+        server = max(servers, key=lambda s: (servers[s], s), default="")
+        group = known[0] if known else server or "file server"
+        text = f"{len(stalled)} nodes wait for it."
+        self._note("storage_outage", "storage", group, sorted(stalled), text)
+
+    # --- groups
+
+    def _levels(self, family: str) -> dict[str, dict[str, frozenset[str]]]:
+        return levels(self.block.fleet.nodes, LEVELS[family])
+
+    def _numbered(self, groups: Mapping[str, frozenset[str]]) -> NDArray[np.int64]:
+        """Each node's group as a number, -1 for none."""
+        numbered = np.full(len(self.nodes), -1, np.int64)
+        for number, name in enumerate(sorted(groups)):
+            for node in groups[name]:
+                if node in self.index:
+                    numbered[self.index[node]] = number
+        return numbered
+
+    def _rows_of(self, fault: str) -> Flags:
+        """The nodes (n,) of the groups that stand for a fault."""
+        rows = np.zeros(len(self.nodes), np.bool_)
+        for held in self.standing.values():
+            if held.fault == fault:
+                rows[[self.index[m] for m in held.members if m in self.index]] = True
+        return rows
+
+    def _scan(self, family: str, marked: Flags, judged: Flags) -> list[Hit]:
+        if np.count_nonzero(marked) < 3:
+            return []
+        names = {self.nodes[row] for row in np.flatnonzero(marked).tolist()}
+        eligible = {self.nodes[row] for row in np.flatnonzero(judged).tolist()}
+        return scan(names, eligible, self._levels(family))
+
+    def _stand(self, family: str, hit: Hit, since_s: float, text: str) -> None:
+        fault = named(family, hit.by)
+        key = f"{fault}|{hit.by}:{hit.group}"
+        known = self.standing.get(key)
+        if known is not None:
+            since_s = min(since_s, known.since_s)
+            marked = tuple(sorted({*known.marked, *hit.marked}))
+            hit = hit._replace(marked=marked, chance=min(hit.chance, known.chance))
+            hit = hit._replace(members=tuple(sorted({*known.members, *hit.members})))
+        members = hit.members, hit.marked
+        self.standing[key] = Standing(
+            fault, hit.by, hit.group, *members, since_s, self.now_s, hit.chance, text
+        )
+
+    def _note(self, fault: str, by: str, group: str, members: Sequence[str], text: str) -> None:
+        """What is told and blames nobody."""
+        key = f"{fault}|{by}:{group}"
+        known = self.standing.get(key)
+        since_s = known.since_s if known is not None else self.now_s
+        everyone = tuple(sorted({*(known.members if known is not None else ()), *members}))
+        of = everyone, everyone, since_s, self.now_s
+        self.standing[key] = Standing(fault, by, group, *of, 0.0, text)
+
+    def ended(self, stalled: dict[str, float]) -> tuple[State, list[Finding | Recovery]]:
+        """The state after this step, what stands and what is over."""
+        for key, held in list(self.standing.items()):
+            if self.now_s - held.last_s > AGAIN_S:
+                del self.standing[key]
+                over = f"{NAME}|{held.fault}|{held.by}:{held.group}"
+                self.found.append(Recovery(over, "it has not shown for half an hour"))
+            else:
+                self.found.append(_finding(held))
+        after = State(
+            self.nodes,
+            self.after_heat,
+            self.after_ports,
+            self.after_power,
+            self.warming,
+            stalled,
+            self.standing,
+        )
+        return after, self.found
+
+
+def _finding(held: Standing) -> Finding:
+    since = datetime.fromtimestamp(held.since_s, UTC)
+    shared = f"What {held.by} {held.group} shares is at fault, no node of it."
+    quiet = held.fault in ("heat_wave", "storage_outage")
+    chance = ""
+    if not quiet and isfinite(held.chance):
+        times = 1 / max(held.chance, 1e-9)
+        chance = f"By chance so many would be together less than once in {times:,.0f}."
+    asks = INFO if quiet else SWITCH if held.fault == "leaf_bad" else GROUP
+    return claim(
+        NAME,
+        held.fault,
+        Subject(by=held.by, group=held.group, members=held.members),
+        (f"{held.by} {held.group}: {_small(held.text)}", chance, "" if quiet else shared),
+        since=since,
+        evidence=(Evidence("sample", _of(held.marked), since),),
+        confidence=round(1.0 - min(0.5, held.chance), 3),
+        asks=asks,
+    )
+
+
+def _small(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _of(nodes: Iterable[str]) -> str:
+    shown = list(nodes)
+    return ", ".join(shown[:20]) + (f" and {len(shown) - 20} more" if len(shown) > 20 else "")
