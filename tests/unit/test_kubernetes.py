@@ -56,6 +56,15 @@ def test_a_healthy_node_raises_nothing() -> None:
     assert states(seen)["gpu-a1"].state == "unknown"  # whether it is busy only pods can tell
 
 
+def test_other_names_and_addresses_of_a_node_are_told_where_they_differ() -> None:
+    addresses = (
+        '[{"type": "InternalIP", "address": "10.4.0.1"}, {"type": "Hostname", "address": "n1"}, 7]'
+    )
+    node = '{"kind": "Node", "metadata": {"name": "n1"}, "status": {"addresses": '
+    text = f"{node}{addresses}}}}}"
+    assert facts(read_text(text), "n1") == {"address": "10.4.0.1"}
+
+
 def test_a_cordon_is_a_drain_with_its_reason() -> None:
     seen = read("nodes.json")
     state = states(seen)["gpu-a2"]

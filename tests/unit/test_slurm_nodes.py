@@ -8,7 +8,7 @@ import pytest
 from bigiron.errors import ParseError
 from bigiron.ingest import Document, Head, Reader
 from bigiron.ingest.slurm_json import SlurmJson
-from bigiron.ingest.slurm_nodes import ScontrolNodes
+from bigiron.ingest.slurm_nodes import ScontrolNodes, records_of_text
 from bigiron.ingest.slurm_sinfo import SinfoTable
 from bigiron.ingest.slurm_state import flags_of, state_of
 from bigiron.ingest.slurm_values import gres_gpus, number, time_of, tres_gpus
@@ -101,6 +101,13 @@ def test_what_a_state_and_its_reason_come_to(state: str, reason: str, expected: 
     told = f"Reason={reason} [root@2026-05-11T00:00:00]" if reason else ""
     text = f"NodeName=n1 CPUAlloc=0 State={state} Partitions=p {told}\n"
     assert codes(read_text(ScontrolNodes(), text)).get("n1", []) == expected
+
+
+def test_other_names_and_addresses_of_a_node_are_told_where_they_differ() -> None:
+    line = "NodeName=gpu01 CPUAlloc=0 NodeAddr=10.4.0.1 NodeHostName=gpu01 State=IDLE"
+    (record, _, _), *_ = records_of_text(line)
+    facts = [o for o in record.observations(NOW, "slurm") if isinstance(o, Fact)]
+    assert [(f.name, f.value) for f in facts] == [("address", "10.4.0.1")]
 
 
 def test_our_own_drain_is_no_event() -> None:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+NAMED = 100
+"""So many names may be other names of nodes; a longer set is written by the ledger's own."""
+
 _AGO = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -64,9 +67,10 @@ def named(patterns: tuple[str, ...]) -> list[str]:
 
 
 def known(reading: "Reading", names: list[str]) -> list[str]:
-    """The names as given. Raises NoData where the ledger holds nothing of one: silence about a
-    node that was mistyped must not read as good news."""
+    """The nodes that go by these names. Raises NoData where the ledger holds nothing of one:
+    silence about a node that was mistyped must not read as good news."""
     if names:
+        names = list(map(reading.named, names)) if len(names) <= NAMED else names
         missing = set(names) - {row.node.name for row in reading.nodes(names)}
         if missing:
             raise NoData(f"{fold(missing)}: no such node in {reading.path}")

@@ -34,7 +34,7 @@ def timeline(
     Events that repeat with nothing else in between, and facts that devices share, are told once.
     """
     with Reading(place(folder, config_file)) as reading:
-        moments = reading.timeline(node, limit=limit)
+        moments = reading.timeline(reading.named(node), limit=limit)
         path = reading.path
     if as_json:
         print_json(moments)

@@ -23,7 +23,7 @@ HANG = 2
 def why(node: str, as_json: bool, folder: Path | None, config_file: Path | None) -> int:
     """Show why NODE stands as it does: action, verdict, findings, evidence, raw lines."""
     with Reading(place(folder, config_file)) as reading:
-        found = reading.why(node)
+        found = reading.why(reading.named(node))
     if as_json:
         print_json(found)
     else:

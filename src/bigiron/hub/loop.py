@@ -17,10 +17,11 @@ from bigiron.hub.memory import Limits
 from bigiron.hub.meters import Meters
 from bigiron.hub.plausible import plausible
 from bigiron.hub.poller import Arrival, Pulse
-from bigiron.hub.restore import STANDING, folds, remainder, restore
+from bigiron.hub.restore import STANDING, folds, remainder, restore, restored_names
 from bigiron.hub.turn import Outcome, Settings, turn
 from bigiron.model import Batch, FindingChange, Note
 from bigiron.store.ledger import Ledger
+from bigiron.store.rows import JOINED
 from bigiron.store.samples import Samples
 from bigiron.store.turn import Turn
 
@@ -63,6 +64,7 @@ class Hub:
         self._beat = self._folded = float("-inf")
         self._problem = ""
         self._memory, self._standing = restore(ledger, self._limits, now)
+        self._names = restored_names(ledger, self._memory)
 
     @property
     def full(self) -> bool:
@@ -122,10 +124,13 @@ class Hub:
 
     def _take(self, now: datetime) -> None:
         """Remember what has arrived, each batch without what the ledger holds already."""
+        believed = deque(plausible(arrival.batch, now) for arrival in self._arrived)
+        self._notes += self._names.learn(believed)
         while self._arrived:
             arrival = self._arrived[0]
-            batch, repeated = self.ledger.unseen(plausible(arrival.batch, now))
+            batch, repeated = self.ledger.unseen(self._names.renamed(believed[0]))
             self._arrived.popleft()
+            believed.popleft()
             self.meters.events_repeated += repeated
             self._memory.take(batch)
             if self.samples is not None:
@@ -152,6 +157,9 @@ class Hub:
         if not (brought or beat or folded):
             return None
         state = {STANDING: remainder(self._standing)}
+        if self._names.changed:
+            state[JOINED] = msgspec.json.encode(self._names.joined)
+            self._names.changed = False
         if beat:
             self._beat = at
         if folded:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -12,8 +13,14 @@ AHEAD = timedelta(seconds=120)
 """A source's clock may run ahead of the hub's by this much."""
 
 
+NAME_LENGTH = 253
+"""Longest host name (RFC 1035)."""
+
+
 def plausible(batch: Batch, now: datetime) -> Batch:
     """The batch without samples of the future and without what names no node.
+
+    A name with control characters, or longer than a host name can be, names none.
 
     A sample of the future would hide every later true one. An event is too precious to drop: one
     of the future is dated ``now`` and keeps its claim. What names no node would be taken for one
@@ -36,31 +43,30 @@ def plausible(batch: Batch, now: datetime) -> Batch:
 
 
 def _of_nodes(batch: Batch) -> Batch:
-    samples = batch.samples
-    if any(not sample.node for sample in samples):
-        samples = tuple(sample for sample in samples if sample.node)
-    events = tuple(event for event in batch.events if event.node)
-    facts = tuple(fact for fact in batch.facts if fact.node)
-    devices = tuple(device for device in batch.devices if device.node)
-    notes = [
-        Note(batch.source, f"{what} that name no node, left out", count)
-        for what, count in (
-            ("samples", len(batch.samples) - len(samples)),
-            ("events", len(batch.events) - len(events)),
-            ("facts", len(batch.facts) - len(facts)),
-        )
-        if count
-    ]
-    if not notes and len(devices) == len(batch.devices):
+    told = {sample.node for sample in batch.samples}
+    for of_node in (batch.events, batch.facts, batch.devices, batch.states, batch.checks):
+        told.update(one.node for one in of_node)
+    told.update(node.name for node in batch.nodes)
+    nameless = {name for name in told if not _is_name(name)}
+    if not nameless:
         return batch
-    return msgspec.structs.replace(
-        batch,
-        samples=samples,
-        events=events,
-        facts=facts,
-        devices=devices,
-        notes=(*batch.notes, *notes),
-    )
+    kept: dict[str, tuple[Any, ...]] = {
+        "nodes": tuple(node for node in batch.nodes if node.name not in nameless),
+        **{
+            kind: tuple(one for one in getattr(batch, kind) if one.node not in nameless)
+            for kind in ("samples", "events", "facts", "devices", "states", "checks")
+        },
+    }
+    notes = [
+        Note(batch.source, f"{kind} that name no node, left out", count)
+        for kind, left in kept.items()
+        if (count := len(getattr(batch, kind)) - len(left)) and kind != "devices"
+    ]
+    return msgspec.structs.replace(batch, notes=(*batch.notes, *notes), **kept)
+
+
+def _is_name(name: str) -> bool:
+    return bool(name) and len(name) <= NAME_LENGTH and name.isprintable()
 
 
 def _samples(samples: Sequence[Sample], limit: datetime) -> tuple[tuple[Sample, ...], int]:

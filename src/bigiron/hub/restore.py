@@ -9,9 +9,11 @@ import msgspec
 from bigiron.detect.settle import Open, Pending
 from bigiron.detect.state import enc_hook
 from bigiron.hub.memory import Limits, Memory
+from bigiron.hub.names import Names
 from bigiron.hub.turn import Standing, fold_reads
 from bigiron.model import Action, Batch
 from bigiron.store.ledger import Ledger
+from bigiron.store.rows import JOINED
 
 STANDING = "standing"
 FOLD = "fold:"
@@ -53,6 +55,12 @@ def restore(ledger: Ledger, limits: Limits, now: datetime) -> tuple[Memory, Stan
         serial=1,
     )
     return memory, standing
+
+
+def restored_names(ledger: Ledger, memory: Memory) -> Names:
+    """Which names are of which node, as the ledger has it."""
+    joined = msgspec.json.decode(ledger.detector_state().get(JOINED, b"{}"), type=dict[str, str])
+    return Names(memory.nodes, joined)
 
 
 def remainder(standing: Standing) -> bytes:

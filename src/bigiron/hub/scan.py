@@ -7,10 +7,12 @@ from time import monotonic
 
 import msgspec
 
-from bigiron.errors import Permanent, Temporary
+from bigiron.errors import BigironError
 from bigiron.hub.documents import Documents
 from bigiron.hub.inspect import exit_code, owned, read_all
 from bigiron.hub.memory import Limits, Memory
+from bigiron.hub.names import Names
+from bigiron.hub.plausible import plausible
 from bigiron.hub.turn import Settings, Standing, turn
 from bigiron.ingest import Source, gather
 from bigiron.model import (
@@ -81,16 +83,20 @@ def scan(
     memory = Memory(Limits(series_s=float("inf"), gap_s=0.0, events_s=float("inf")))
     asked: list[Asked] = []
     notes: list[Note] = []
+    batches: list[Batch] = []
     for batch, answer in _ask(sources):
         asked.append(answer)
         if batch is not None:
-            notes += batch.notes
-            memory.take(batch)
+            batches.append(plausible(batch, now))
+            notes += batches[-1].notes
     if logs:
-        batches, answers = _logs(logs, now, since, notes)
+        of_logs, answers = _logs(logs, now, since, notes)
         asked += answers
-        for batch in batches:
-            memory.take(batch)
+        batches += of_logs
+    names = Names()
+    notes += names.learn(batches)
+    for batch in batches:
+        memory.take(names.renamed(batch))
     # In one look everything is new: "so many nodes were flagged within minutes" says nothing.
     policy = msgspec.structs.replace(settings.policy, breaker_share=1.0, job_share=1.0)
     settings = msgspec.structs.replace(settings, sustain_s=0.0, keep_intervals=False, policy=policy)
@@ -119,8 +125,11 @@ def _ask_one(source: Source) -> tuple[Batch | None, Asked]:
     began = monotonic()
     try:
         batch, _ = source.poll("")
-    except (Temporary, Permanent) as error:
+    except BigironError as error:
         return None, Asked(source.name, monotonic() - began, 0, str(error))
+    except Exception as error:  # noqa: BLE001  (one source's bug must not cost the others' answers)
+        problem = f"failed: {type(error).__name__}: {error}"
+        return None, Asked(source.name, monotonic() - began, 0, problem)
     fields = (batch.events, batch.facts, batch.states, batch.jobs, batch.nodes)
     told = sum(map(len, fields))
     problem = "" if told or _answered(batch) else "nothing answered"

@@ -33,6 +33,7 @@ _POSITIVE = re.compile(r"(?:Ready|Healthy|Voter|Available|Initialized|Synced|OK)
 _AMD_LABEL = re.compile(r"metricsexporter\.amd\.com\.gpu\.(\d+)\.state$")
 _BAD_TAINT = re.compile(r"unhealthy|quarantin|faulty|broken|degraded|nvsentinel|amd-dcm", re.I)
 _PRESSURE = frozenset({"MemoryPressure", "DiskPressure", "PIDPressure"})
+_ADDRESSES = {"InternalIP": "address", "Hostname": "hostname"}
 _DRIVER = ("cuda.driver.major", "cuda.driver.minor", "cuda.driver.rev")
 _SENTINEL = "dgxc.nvidia.com/nvsentinel-state"
 
@@ -96,7 +97,8 @@ class NodeObject:
         self._spec = mapping(data.get("spec"))
         status = mapping(data.get("status"))
         # a node's status lists its container images, far more than all the rest: not kept
-        self._status = {key: status.get(key) for key in ("capacity", "allocatable", "nodeInfo")}
+        kept = ("capacity", "allocatable", "nodeInfo", "addresses")
+        self._status = {key: status.get(key) for key in kept}
         self._source = source
         self._places = places or {}
         self._conditions = [mapping(c) for c in listing(status.get("conditions"))]
@@ -184,6 +186,10 @@ class NodeObject:
             yield "gpu_model", model
         if labels.get("nvidia.com/gpu.count", "").isdigit():
             yield "gpu_count_discovered", int(labels["nvidia.com/gpu.count"])
+        for address in map(mapping, listing(self._status.get("addresses"))):
+            name = _ADDRESSES.get(str(address.get("type")), "")
+            if name and address.get("address") not in (None, "", self.name):
+                yield name, str(address["address"])
         for place in ("capacity", "allocatable"):
             counts = mapping(self._status.get(place))
             found = [quantity(counts[name]) for name in GPU_RESOURCES if name in counts]

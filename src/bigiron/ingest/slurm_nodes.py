@@ -24,7 +24,8 @@ from bigiron.model import Fact, Node, NodeState, Note, Observation
 
 _START = re.compile(r"^NodeName=(?P<name>\S+)", re.MULTILINE)
 _FIELD = re.compile(
-    r"(?:^|\s)(State|Gres|Partitions|Version|ActiveFeatures|AvailableFeatures)=(\S*)"
+    r"(?:^|\s)(State|Gres|Partitions|Version|NodeAddr|NodeHostName|ActiveFeatures"
+    r"|AvailableFeatures)=(\S*)"
 )
 _KERNEL = re.compile(r"(?:^|\s)OS=Linux (\S+)|^Linux (\S+)")
 _REASON = re.compile(
@@ -49,6 +50,8 @@ class NodeRecord:
     partitions: tuple[str, ...] = ()
     version: str = ""
     kernel: str = ""
+    address: str = ""
+    hostname: str = ""
 
     def observations(self, now: datetime, source: str, line: int = 0) -> Iterator[Observation]:
         """The node, its state at ``now``, its facts, and the faults its reason names."""
@@ -73,6 +76,9 @@ class NodeRecord:
             yield Fact(self.name, "gpu_count_configured", count, time=now)
         for name, value in (("slurm_version", self.version), ("kernel", self.kernel)):
             if value:
+                yield Fact(self.name, name, value, time=now)
+        for name, value in (("address", self.address), ("hostname", self.hostname)):
+            if value not in ("", self.name):
                 yield Fact(self.name, name, value, time=now)
         yield from events_of(
             self.name, self.flags, state, self.reason, self.by, self.since, (source, line)
@@ -115,6 +121,8 @@ def _record_of_text(name: str, text: str) -> tuple[NodeRecord, bool]:
         partitions=tuple(p for p in found.get("Partitions", "").split(",") if p),
         version=found.get("Version", ""),
         kernel=kernel[1] or "" if kernel else "",
+        address=found.get("NodeAddr", ""),
+        hostname=found.get("NodeHostName", ""),
     )
     return record, zoneless
 
@@ -137,6 +145,8 @@ def record_of_json(node: dict[str, Any]) -> NodeRecord | None:
         partitions=tuple(map(str, partitions)) if isinstance(partitions, list) else (),
         version=text_or_empty(first_of(node, "version", "slurmd_version")),
         kernel=kernel[2] or "" if kernel else "",
+        address=text_or_empty(node.get("address")),
+        hostname=text_or_empty(node.get("hostname")),
     )
 
 

@@ -100,6 +100,19 @@ class Reading:
     ) -> None:
         self._connection.close()
 
+    def named(self, name: str) -> str:
+        """The node that goes by a name: its own, one joined with it, or its first label alone."""
+        every = [row.node.name for row in self.nodes()]
+        if name in every:
+            return name
+        kept = schema.detector_state
+        for row in self._every(select(kept.c.state).where(kept.c.name == rows.JOINED)):
+            joined = msgspec.json.decode(row["state"], type=dict[str, str])
+            if name in joined:
+                return joined[name]
+        longer = [one for one in every if one.startswith(f"{name}.")]
+        return longer[0] if len(longer) == 1 else name
+
     def nodes(self, names: Sequence[str] = ()) -> list[NodeRow]:
         """The nodes by name, all or these, each with its verdict, state and newest action."""
         nodes = {r["name"]: Node(**r) for r in self._every(select(schema.nodes))}

@@ -2,10 +2,9 @@
 
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import RowMapping
 
 from bigiron.model import (
     Action,
@@ -22,9 +21,14 @@ from bigiron.model import (
     When,
 )
 
+if TYPE_CHECKING:
+    from sqlalchemy import RowMapping
+
 Row = dict[str, Any]
 GIVEN_TIME = "given_time"
 """Attribute that keeps the time an event claimed, where the hub did not believe it."""
+JOINED = "names"
+"""Under this name ``detector_state`` keeps, as JSON, the other names that nodes go by."""
 
 
 def json(value: object) -> str:
@@ -70,7 +74,7 @@ def event_row(event: Event, seen: datetime) -> Row:
     }
 
 
-def event_of(row: RowMapping) -> Event:
+def event_of(row: "RowMapping") -> Event:
     """The event of a row."""
     return Event(
         node=row["node"],
@@ -131,7 +135,7 @@ def maintenance_row(work: Maintenance) -> Row:
     }
 
 
-def maintenance_of(row: RowMapping) -> Maintenance:
+def maintenance_of(row: "RowMapping") -> Maintenance:
     """The planned work of a row."""
     nodes = msgspec.json.decode(row["nodes"], type=tuple[str, ...])
     return Maintenance(row["start"], row["end"], nodes, row["kind"])
@@ -165,7 +169,7 @@ def verdict_row(verdict: Verdict) -> Row:
     }
 
 
-def verdict_of(row: RowMapping) -> Verdict:
+def verdict_of(row: "RowMapping") -> Verdict:
     """The verdict of a row."""
     return Verdict(
         time=row["time"],
@@ -194,7 +198,7 @@ def action_row(action: Action) -> Row:
     }
 
 
-def action_of(row: RowMapping) -> Action:
+def action_of(row: "RowMapping") -> Action:
     """The action of a row."""
     return Action(
         time=row["time"],
