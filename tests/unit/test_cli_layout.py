@@ -36,6 +36,14 @@ def test_text_goes_beneath_where_its_column_would_be_too_narrow_to_read() -> Non
     assert well == ["gpu[001-016]  healthy"], "a dash takes no line of its own"
 
 
+def test_figures_stay_in_columns_that_are_made_narrower() -> None:
+    share = "1.00 [0.21, 1.00] (1 of 1)"
+    header, row = lay_out(("class", "recall", "right part"), [("gpu_off_bus", share, share)], 60)
+    assert header[0].cells.split() == ["class", "recall", "right", "part"]
+    assert [line.text for line in row] == ["", ""]
+    assert max(len(line.cells) for line in row) <= 60
+
+
 def test_a_folded_set_breaks_between_names() -> None:
     nodes = "n[" + ",".join(f"{n:03d}" for n in range(1, 40, 2)) + "]"
     _, row = lay_out(("NODES", "COUNT", "REASON"), [(nodes, "20", "x")], 60)

@@ -5,7 +5,7 @@ on lines of its own beneath its row: a sentence in a column of eleven letters is
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from textwrap import TextWrapper
 from typing import NamedTuple
@@ -13,9 +13,13 @@ from typing import NamedTuple
 GAP = 2
 TEXT_MIN = 44
 """Columns below which the last column goes beneath its row."""
+CELL_MAX = 30
+"""A last column up to this wide is no free text: it stays a column, and all are made narrower."""
 CELL_MIN = 12
 """No column is made narrower than this."""
 NOTHING = "-"
+BREAKS = re.compile(r"(\s+)|(?<=,)")
+"""Blanks, and behind commas: a folded set of nodes breaks between names."""
 
 
 class Line(NamedTuple):
@@ -26,9 +30,9 @@ class Line(NamedTuple):
 
 
 class _Wrapper(TextWrapper):
-    """Breaks at blanks and after commas, so that a folded set of nodes breaks between names."""
+    """Breaks at blanks and after commas."""
 
-    wordsep_simple_re = re.compile(r"(\s+)|(?<=,)")
+    wordsep_simple_re = BREAKS
 
 
 def lay_out(
@@ -40,13 +44,21 @@ def lay_out(
     before = sum(natural[:-1]) + GAP * (len(headers) - 1)
     room = width - before
     beside = natural[-1] <= room or room >= TEXT_MIN
-    widths = natural[:-1] if beside else _narrowed(natural[:-1], width)
+    if not beside and natural[-1] <= CELL_MAX:
+        yield from _as_cells(table, _narrowed(table, len(headers), width))
+        return
+    widths = natural[:-1] if beside else _narrowed(table, len(headers) - 1, width)
     for number, row in enumerate(table):
         cells = _cells(row[:-1], widths)
         if beside:
             yield _beside(cells, wrapped(row[-1], room), sum(widths) + GAP * len(widths))
         else:
             yield [Line(cell.rstrip()) for cell in cells] + _beneath(row[-1], width, number)
+
+
+def _as_cells(table: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[list[Line]]:
+    for row in table:
+        yield [Line(cell.rstrip()) for cell in _cells(row, widths)]
 
 
 def wrapped(text: str, width: int, first: int = 0) -> list[str]:
@@ -57,12 +69,26 @@ def wrapped(text: str, width: int, first: int = 0) -> list[str]:
     return lines
 
 
-def _narrowed(widths: Sequence[int], width: int) -> list[int]:
-    """The widest columns made narrower until all fit, or none can be."""
-    narrowed = list(widths)
-    while sum(narrowed) + GAP * (len(narrowed) - 1) > width and max(narrowed) > CELL_MIN:
-        narrowed[narrowed.index(max(narrowed))] -= 1
-    return narrowed
+def _narrowed(table: Sequence[Sequence[str]], columns: int, width: int) -> list[int]:
+    """Widths of the first ``columns``, the widest made narrower until all fit or none can be.
+
+    A name is cut in two only where nothing else helps.
+    """
+    widths = [max(len(row[i]) for row in table) for i in range(columns)]
+    whole = [max(map(len, _parts(row[i] for row in table))) for i in range(columns)]
+    for least in (whole, [0] * columns):
+        while sum(widths) + GAP * (columns - 1) > width:
+            can = [i for i in range(columns) if widths[i] > max(CELL_MIN, least[i])]
+            if not can:
+                break
+            widths[max(can, key=lambda i: widths[i])] -= 1
+    return widths
+
+
+def _parts(cells: Iterable[str]) -> Iterator[str]:
+    for cell in cells:
+        yield from (part for part in BREAKS.split(cell) if part)
+    yield ""
 
 
 def _cells(row: Sequence[str], widths: Sequence[int]) -> list[str]:

@@ -45,8 +45,6 @@ def replay(recording: Path, out: Path, file: Path | None, as_json: bool) -> int:
         click.echo(msgspec.json.format(msgspec.json.encode(summary), indent=2).decode())
     else:
         show(summary, out, Console(highlight=False))
-        if (recording / "truth.jsonl").is_file():
-            click.echo(f"Next: bigiron score {recording} {out}")
     return 0
 
 
