@@ -51,8 +51,8 @@ def scene(
     verdicts = {
         n: judge(n, {k: f for k, f in findings.items() if f.subject.node == n}, NOW) for n in names
     }
-    long_ago = {n: NOW - timedelta(days=1) for n in names}
-    return Scene(NOW, names, verdicts, findings, states or {}, jobs, flagged or long_ago)
+    apart = {n: NOW - timedelta(days=1, hours=i) for i, n in enumerate(sorted(names))}
+    return Scene(NOW, names, verdicts, findings, states or {}, jobs, flagged or apart)
 
 
 def test_an_action_is_asked_for_once() -> None:
@@ -123,6 +123,24 @@ def test_too_many_at_once_hold_everything() -> None:
     look = scene(findings, flagged={f"n{i}": NOW for i in range(40)})
     _, new = plan(look, {}, Policy())
     assert {a.held for a in new} == {"breaker: 40 of 100 nodes were flagged within 300 s"}
+
+
+def test_the_breaker_holds_until_enough_are_well_again_however_long_that_takes() -> None:
+    at = NOW - timedelta(days=2)
+    findings = {f"F{i}": finding(f"n{i}") for i in range(40)}
+    flagged = {f"n{i}": at + timedelta(seconds=6 * i) for i in range(40)}
+    _, new = plan(scene(findings, flagged=flagged), {}, Policy())
+    assert {a.held for a in new} == {"breaker: 40 of 100 nodes were flagged within 300 s"}
+    left = dict(list(flagged.items())[:20])
+    _, new = plan(scene({f: findings[f] for f in list(findings)[:20]}, flagged=left), {}, Policy())
+    assert [a.held for a in new].count("") == 5
+
+
+def test_nodes_that_were_flagged_one_by_one_over_days_trip_nothing() -> None:
+    findings = {f"F{i}": finding(f"n{i}") for i in range(40)}
+    flagged = {f"n{i}": NOW - timedelta(hours=i) for i in range(40)}
+    _, new = plan(scene(findings, flagged=flagged), {}, Policy())
+    assert [a.held for a in new].count("") == 5
 
 
 def test_flags_on_most_nodes_of_one_job_hold_everything() -> None:

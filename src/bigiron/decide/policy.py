@@ -4,7 +4,7 @@ Everything here is decided in shadow mode: it is written down and shown, nothing
 The budgets count as though it were carried out, so that shadow mode shows what enforcing would do.
 """
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import NamedTuple
 
@@ -59,9 +59,11 @@ class Policy(msgspec.Struct, frozen=True):
     """The numbers. ``max_out_*`` count nodes out for any reason, ours or an operator's.
 
     The breaker holds every action when at least ``breaker_count`` nodes and more than
-    ``breaker_share`` of the fleet are newly flagged within ``breaker_s`` (NVSentinel trips at
-    half the nodes in five minutes), or when more than ``job_share`` of one job's nodes, and at
-    least ``job_count``, are: then the job or something shared is at fault, not each node.
+    ``breaker_share`` of the fleet were flagged within ``breaker_s`` of one another (NVSentinel
+    trips at half the nodes in five minutes), or when more than ``job_share`` of one job's nodes,
+    and at least ``job_count``, were: then the job or something shared is at fault, not each node.
+    It holds until enough of them are well again, however long ago that was: time alone proves
+    nothing.
     """
 
     max_out_count: int = 8
@@ -179,21 +181,32 @@ def _out(scene: Scene, standing: Mapping[str, Action], wanted: Mapping[str, Acti
 
 
 def _breaker(scene: Scene, policy: Policy) -> str:
-    """Why every action is held: too much is flagged at once. "" if not."""
-    since = scene.now.timestamp() - policy.breaker_s
-    newly = {n for n, at in scene.flagged.items() if at.timestamp() >= since and n in scene.nodes}
-    fleet = len(scene.nodes)
-    if len(newly) >= policy.breaker_count and len(newly) > policy.breaker_share * fleet:
-        return f"breaker: {len(newly)} of {fleet} nodes were flagged within {policy.breaker_s:g} s"
-    if len(newly) < policy.job_count:
+    """Why every action is held: too much was flagged at once and still is. "" if not."""
+    flagged = sorted((at.timestamp(), n) for n, at in scene.flagged.items() if n in scene.nodes)
+    fleet, within = len(scene.nodes), f"within {policy.breaker_s:g} s"
+    least = max(policy.breaker_count, int(policy.breaker_share * fleet) + 1)
+    if (burst := _burst(flagged, policy.breaker_s)) >= least:
+        return f"breaker: {burst} of {fleet} nodes were flagged {within}"
+    if len(flagged) < policy.job_count:
         return ""
     for job in scene.jobs:
         if job.state not in LIVE_JOBS or len(job.nodes) < policy.job_count:
             continue
-        hit = newly.intersection(job.nodes)
-        if len(hit) >= policy.job_count and len(hit) > policy.job_share * len(job.nodes):
-            return f"breaker: {len(hit)} of the {len(job.nodes)} nodes of job {job.id} were flagged"
+        mine = set(job.nodes)
+        hit = _burst([one for one in flagged if one[1] in mine], policy.breaker_s)
+        if hit >= policy.job_count and hit > policy.job_share * len(job.nodes):
+            return f"breaker: {hit} of the {len(job.nodes)} nodes of job {job.id} were flagged"
     return ""
+
+
+def _burst(flagged: Sequence[tuple[float, str]], within_s: float) -> int:
+    """The most nodes that were flagged within so many seconds of one another, of those in order."""
+    most = first = 0
+    for last, (at_s, _) in enumerate(flagged):
+        while at_s - flagged[first][0] > within_s:
+            first += 1
+        most = max(most, last - first + 1)
+    return most
 
 
 def _urgency(action: Action) -> tuple[int, int, str]:
