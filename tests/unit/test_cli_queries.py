@@ -1,5 +1,7 @@
 import json
 import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -225,3 +227,20 @@ def test_a_hub_with_nothing_to_watch_says_what_it_could(tmp_path: Path) -> None:
     result = ask(tmp_path, "hub")
     assert result.return_value == 4
     assert "--prometheus" in result.stderr
+
+
+def test_once_with_no_source_that_answers_is_no_success(tmp_path: Path) -> None:
+    log = str(tmp_path / "none.log")
+    arguments = ["hub", "--folder", str(tmp_path), "--kernel-log", log, "--once"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "bigiron", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 3
+    assert "no such file" in ended.stderr
+    assert "no source answered" in ended.stderr
+    (source,) = [line for line in lines(tmp_path, "hub", "--status") if line.startswith("log:")]
+    assert "never" in source

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bigiron import __version__
-from bigiron.cli import EXIT_USAGE
+from bigiron.cli import EXIT_NOTHING, EXIT_USAGE
 from bigiron.cli.place import configured, place, place_options
 from bigiron.cli.status import status as show_status
 from bigiron.cli.table import at, printable
@@ -41,11 +41,11 @@ from bigiron.words import SEVERITY_STYLE
 @click.command()
 @place_options
 @click.option("--prometheus", multiple=True, metavar="URL", help="Ask this Prometheus.")
-@click.option("--scrape", multiple=True, metavar="URL", help="Fetch this exporter page.")
-@click.option("--kernel-log", multiple=True, metavar="PATH", help="Follow this log.")
+@click.option("--scrape", multiple=True, metavar="URL", help="Fetch this page; or NODE=URL.")
+@click.option("--kernel-log", multiple=True, metavar="PATH", help="Follow this log file.")
 @click.option("--slurm", is_flag=True, help="Ask Slurm, with its own commands.")
 @click.option("--kubernetes", is_flag=True, help="Ask Kubernetes, as kubectl would.")
-@click.option("--once", is_flag=True, help="Ask every source once, judge, write, end.")
+@click.option("--once", is_flag=True, help="Ask every source once, judge, end.")
 @click.option("--turns", type=click.IntRange(min=1), help="End after so many turns.")
 @click.option("--status", is_flag=True, help="Show whether the hub works and keeps up, and end.")
 @click.option("--json", "as_json", is_flag=True, help="With --status: as JSON.")
@@ -88,8 +88,7 @@ def hub(
         level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
     use(fault_files(config, config_file))
-    _run(config, where, Pace(config.hub.turn_s, turns, once))
-    return 0
+    return _run(config, where, Pace(config.hub.turn_s, turns, once))
 
 
 def _with(
@@ -105,7 +104,8 @@ def _with(
     )
 
 
-def _run(config: Config, folder: Path, pace: Pace) -> None:
+def _run(config: Config, folder: Path, pace: Pace) -> int:
+    """Until it is told to stop; EXIT_NOTHING if it was to ask once and nothing answered."""
     console = Console(highlight=False, soft_wrap=True)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -131,6 +131,10 @@ def _run(config: Config, folder: Path, pace: Pace) -> None:
         console.print(f"{stand} from before.")
         run(live, sources(config), pace, stop)
     console.print("Stopped; everything is written.")
+    if pace.once and all(pulse.said for pulse in live.pulses.values()):
+        click.echo("bigiron: no source answered", err=True)
+        return EXIT_NOTHING
+    return 0
 
 
 def _samples(config: Config, folder: Path) -> Samples | None:

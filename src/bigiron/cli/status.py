@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import click
 
+from bigiron.cli.layout import NOTHING
 from bigiron.cli.place import print_json
 from bigiron.cli.table import at, printable, show
 from bigiron.hub.lock import holder
@@ -89,11 +90,16 @@ def _show(said: Said) -> None:
 
 
 def _source(name: str, of: dict[str, Meter], ago_s: float) -> tuple[str, ...]:
-    lag = of.get("source_lag_seconds")
+    polls, errors, lag = (
+        of.get(f"source_{what}") for what in ("polls_total", "errors_total", "lag_seconds")
+    )
+    if polls is None or errors is None or lag is None:
+        return name, NOTHING, NOTHING, NOTHING, NOTHING
+    never = errors.value >= polls.value
     return (
         name,
-        f"{of['source_polls_total'].value:,.0f}" if "source_polls_total" in of else "-",
-        f"{of['source_errors_total'].value:,.0f}" if "source_errors_total" in of else "-",
-        f"{lag.value + ago_s:,.0f} s ago" if lag else "-",
-        (lag.said if lag else "") or "-",
+        f"{polls.value:,.0f}",
+        f"{errors.value:,.0f}",
+        "never" if never else f"{lag.value + ago_s:,.0f} s ago",
+        lag.said or NOTHING,
     )
