@@ -41,7 +41,7 @@ from bigiron.words import SEVERITY_STYLE
 @click.command()
 @place_options
 @click.option("--prometheus", multiple=True, metavar="URL", help="Ask this Prometheus.")
-@click.option("--scrape", multiple=True, metavar="URL", help="Fetch this page; or NODE=URL.")
+@click.option("--scrape", multiple=True, metavar="[NODE=]URL", help="Fetch this exporter page.")
 @click.option("--kernel-log", multiple=True, metavar="PATH", help="Follow this log file.")
 @click.option("--slurm", is_flag=True, help="Ask Slurm, with its own commands.")
 @click.option("--kubernetes", is_flag=True, help="Ask Kubernetes, as kubectl would.")

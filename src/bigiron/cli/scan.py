@@ -27,7 +27,7 @@ from bigiron.words import HEALTH_STYLE, advice, risk
 
 @click.command()
 @click.option("--prometheus", multiple=True, metavar="URL", help="Ask this Prometheus.")
-@click.option("--scrape", multiple=True, metavar="URL", help="Fetch this page; or NODE=URL.")
+@click.option("--scrape", multiple=True, metavar="[NODE=]URL", help="Fetch this exporter page.")
 @click.option("--kernel-log", multiple=True, metavar="PATH", help="Read this log, folder, archive.")
 @click.option("--slurm", is_flag=True, help="Ask Slurm, with scontrol, squeue and sacct.")
 @click.option("--kubernetes", is_flag=True, help="Ask Kubernetes, as kubectl would.")
