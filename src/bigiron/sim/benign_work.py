@@ -110,8 +110,13 @@ def _planned(
 
 
 def _updated(scene: Scene, node: int, at_s: float, offset_c: float) -> None:
+    name = scene.history.site.names[node]
     scene.history.fact(node, at_s, driver_version=NEW_DRIVER, fabricmanager_version=NEW_DRIVER)
     scene.history.effect("offset", node, offset_c, at_s)
+    for truth in scene.history.truths:  # a drift that the rollout overwrites is over
+        here = truth.kind == "config_drift" and truth.subject["node"] == name
+        if here and truth.extra["attribute"] in ("driver_version", "fabricmanager_version"):
+            truth.end_s = truth.end_s or at_s
 
 
 def storage_outage(scene: Scene, plan: Plan, at_s: float) -> None:

@@ -47,11 +47,17 @@ class Book:
         lasts_s: float | None = None,
         fails_after_s: float | None = None,
         mode: str = "",
+        whole: bool | None = None,
     ) -> bool:
-        """Plans an episode on a node that is free for as long as it holds it; False: none is."""
+        """Plans an episode on a node that is free for as long as it holds it; False: none is.
+
+        ``whole``: of the node as such, not of a device; None leaves it to the class.
+        """
         node = self._node(rng, at_s, at_s + holds_s)
-        device = -1 if kind in NODE_KINDS else int(rng.integers(GPUS))
-        if kind == "config_drift" and rng.uniform() < 0.5:
+        device = int(rng.integers(GPUS))
+        if whole is None:
+            whole = kind in NODE_KINDS or (kind == "config_drift" and rng.uniform() < 0.5)
+        if whole:
             device = -1
         if node is None:
             return False

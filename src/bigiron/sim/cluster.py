@@ -1,7 +1,7 @@
 """The scheduler of a recorded fleet: a queue, nodes to place on, jobs that end or are lost."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -60,7 +60,7 @@ class Cluster:
     _next: int = 4_000_001
 
     @classmethod
-    def make(cls, history: History, requests: list[Request]) -> "Cluster":
+    def make(cls, history: History, requests: Iterable[Request]) -> "Cluster":
         """An idle cluster to which the requests will be submitted in their time."""
         made = cls(history)
         for n, node in enumerate(history.site.nodes):
@@ -218,11 +218,21 @@ class Cluster:
         left = max(60.0, request.length_s - run.done_s)
         self.history.at(at_s + left, lambda t: self._finish(run, t))
         for node in nodes:
-            if node in self.hazards:
-                rate, lose = self.hazards[node]
-                wait = float(self._streams["losses"].exponential(1 / rate))
-                if wait < left:
-                    self.history.at(at_s + wait, partial(self._hazard, run, node, lose))
+            self._expose(run, node, at_s)
+
+    def endanger(
+        self, node: int, at_s: float, per_s: float, lose: Callable[[int, float], None]
+    ) -> None:
+        """From now on runs on a node are lost at a rate, those there already too."""
+        self.hazards[node] = (per_s, lose)
+        for run in self.here[node]:
+            self._expose(run, node, at_s)
+
+    def _expose(self, run: Run, node: int, at_s: float) -> None:
+        if node in self.hazards:
+            per_s, lose = self.hazards[node]
+            lost_s = at_s + float(self._streams["losses"].exponential(1 / per_s))
+            self.history.at(lost_s, partial(self._hazard, run, node, lose))
 
     def _hazard(self, run: Run, node: int, lose: Callable[[int, float], None], at_s: float) -> None:
         if run.end_s is None:

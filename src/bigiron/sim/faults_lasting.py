@@ -111,7 +111,7 @@ def lemon(scene: Scene, plan: Plan, at_s: float) -> None:
             node, time_s, "NODE_FAIL" if lost else "FAILED", "0:0" if lost else "1:0"
         )
 
-    scene.cluster.hazards[plan.node] = (rate, lose)
+    scene.cluster.endanger(plan.node, at_s, rate, lose)
 
 
 def golden(history: History) -> None:

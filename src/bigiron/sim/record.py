@@ -19,7 +19,7 @@ from bigiron.sim.scene import HOUR_S, Plan, Scene
 from bigiron.sim.site import site
 from bigiron.sim.tape import Tape
 from bigiron.sim.telemetry import TRACKS, Telemetry
-from bigiron.sim.workload import Demand
+from bigiron.sim.workload import Demand, Request
 
 JOBS_HEADER = (
     "JobIDRaw|JobName|User|Account|Partition|State|ExitCode|Submit|Start|End|"
@@ -76,14 +76,21 @@ def record(
     return count
 
 
-def unfold(history: History, book: Book, step_s: float, noisy: float = 1.0) -> Cluster:
-    """Lets the plans happen among the jobs of the site's users."""
+def unfold(
+    history: History,
+    book: Book,
+    step_s: float,
+    noisy: float = 1.0,
+    requests: Sequence[Request] | None = None,
+) -> Cluster:
+    """Lets the plans happen among the users' jobs, which are drawn unless they are given."""
     capacity = tuple(
         (partition, len(nodes)) for partition, nodes in history.site.groups("partition").items()
     )
     broken = any(plan.kind == "app_xid" for plan in book.plans)
-    demand = Demand(capacity, history.span_s, history.seed, broken)
-    cluster = Cluster.make(history, list(demand.requests()))
+    if requests is None:
+        requests = list(Demand(capacity, history.span_s, history.seed, broken).requests())
+    cluster = Cluster.make(history, requests)
     scene = Scene(history, cluster, step_s, book.rate, noisy)
     for plan in book.plans:
         history.at(plan.at_s, partial(_begin, scene, plan))

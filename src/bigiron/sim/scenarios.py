@@ -196,9 +196,14 @@ def failstop(book: Book, rate: float) -> None:
 def config(book: Book, rate: float) -> None:
     """Drift of every fact on nodes and devices, and PCIe links that train down. Some benign."""
     del rate
-    count = max(2, len(book.site.nodes) // 6)
-    at_least(book, ("config_drift",), count, 0.08, 0.9)
-    at_least(book, ("pcie_downtrain",), max(1, count // 3), 0.08, 0.9)
+    facts = (*faults_lasting.NODE_DRIFTS, *faults_lasting.DEVICE_DRIFTS)
+    rng = book.rng("every drift")
+    for k in range(max(len(facts), len(book.site.nodes) // 6)):
+        fact = facts[k % len(facts)]
+        at_s = float(rng.uniform(0.08, 0.9)) * book.span_s
+        whole = fact in faults_lasting.NODE_DRIFTS
+        book.add("config_drift", rng, at_s, 40 * HOUR_S, mode=fact, whole=whole)
+    at_least(book, ("pcie_downtrain",), max(1, len(book.site.nodes) // 18), 0.08, 0.9)
     everything_benign(book, 0.3)
 
 

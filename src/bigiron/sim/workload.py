@@ -36,8 +36,8 @@ OUTCOMES = (
     ("PREEMPTED", "0:0", 0.01),
 )
 DAY_S = 86_400.0
-ASKED = 1.35
-"""What is asked for, times what the fleet could do: since many jobs end early, 78 to 86 % of it
+ASKED = 1.15
+"""What is asked for, times what the fleet could do: since many jobs end early, 77 to 87 % of it
 are in use (Meta: 83 and 85 %)."""
 
 
