@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from tests.system.need import need
 
-from bigiron.sim.episodes import Episode
-from bigiron.sim.prometheus import Prometheus
-from bigiron.sim.server import Exporters
-from bigiron.sim.world import World
+from bigiron.sim.live.episodes import Episode
+from bigiron.sim.live.prometheus import Prometheus
+from bigiron.sim.live.server import Exporters
+from bigiron.sim.live.world import World
 
 NODES = 64
 SCRAPE_S = 5

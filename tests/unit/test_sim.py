@@ -1,19 +1,15 @@
-"""The simulated fleet: physics that make sense, pages that parse, recordings that repeat."""
+"""The simulated fleet in real time: physics that make sense, pages that parse."""
 
-import json
 import urllib.error
 import urllib.request
-from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bigiron.sim.episodes import Episode
-from bigiron.sim.fleet import inventory
-from bigiron.sim.record import record
-from bigiron.sim.server import Exporters
-from bigiron.sim.world import World
+from bigiron.sim.live.episodes import Episode
+from bigiron.sim.live.fleet import inventory
+from bigiron.sim.live.server import Exporters
+from bigiron.sim.live.world import World
 
 START_S = 1_767_225_600.0
 
@@ -103,18 +99,3 @@ def test_every_part_has_its_own_identity() -> None:
     assert len(uuids) == 512
     assert len({(d.node, d.bus) for d in fleet.devices()}) == 1024
     assert len({n.rack for n in fleet.nodes}) == 8
-
-
-def test_a_recording_repeats_byte_for_byte(tmp_path: Path) -> None:
-    start = datetime(2026, 1, 1, tzinfo=UTC)
-    for out in (tmp_path / "a" / "rec", tmp_path / "b" / "rec"):
-        count = record(out, nodes=16, days=0.2, step_s=300, seed=3, start=start)
-        assert count > 100_000
-    files = [p for p in (tmp_path / "a" / "rec").rglob("*") if p.is_file()]
-    assert len(files) > 30
-    for file in files:
-        other = tmp_path / "b" / "rec" / file.relative_to(tmp_path / "a" / "rec")
-        assert file.read_bytes() == other.read_bytes(), file.name
-    truth = (tmp_path / "a/rec/truth.jsonl").read_text().splitlines()
-    numbers = [json.loads(line)["episode"] for line in truth]
-    assert numbers == [f"e{k + 1}" for k in range(len(truth))]

@@ -18,12 +18,12 @@ from rich.table import Table
 from bigiron.cli.table import console
 from bigiron.errors import NoData, Permanent, Temporary
 from bigiron.model import Blame, Severity
-from bigiron.sim import slurm
-from bigiron.sim.episodes import Episode
-from bigiron.sim.prometheus import Prometheus
-from bigiron.sim.server import Exporters
-from bigiron.sim.story import WHAT, story
-from bigiron.sim.world import World
+from bigiron.sim.live import slurm
+from bigiron.sim.live.episodes import Episode
+from bigiron.sim.live.prometheus import Prometheus
+from bigiron.sim.live.server import Exporters
+from bigiron.sim.live.story import WHAT, story
+from bigiron.sim.live.world import World
 from bigiron.store.reading import FindingRow, Reading
 from bigiron.words import DO, SEVERITY_STYLE
 

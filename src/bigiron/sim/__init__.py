@@ -1,1 +1,4 @@
-"""A simulated fleet: nodes, jobs and faults, seen through the exporters people run."""
+"""A simulated fleet: recordings of weeks (`record`), and a small one in real time (`live`).
+
+It knows no detector's constants, and no detector knows its own: an import contract sees to that.
+"""

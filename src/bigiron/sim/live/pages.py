@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bigiron.sim.fleet import GPUS, MODEL, VBIOS, Inventory, bus
-from bigiron.sim.physics import LIMIT_W, Floats, State
+from bigiron.sim.live.fleet import GPUS, MODEL, VBIOS, Inventory, bus
+from bigiron.sim.live.physics import LIMIT_W, Floats, State
 
 FB_MIB = 81_079
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bigiron.sim.fleet import DRIVER, GPUS
+from bigiron.sim.live.fleet import DRIVER, GPUS
 
 Floats = NDArray[np.float64]
 IDLE_W, LIMIT_W = 70.0, 700.0

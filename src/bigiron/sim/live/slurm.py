@@ -8,8 +8,8 @@ from pathlib import Path
 
 from bigiron.ingest.slurm import QUEUE
 from bigiron.nodesets import fold
-from bigiron.sim.jobs import HEADER
-from bigiron.sim.world import World
+from bigiron.sim.live.jobs import HEADER
+from bigiron.sim.live.world import World
 
 _SCONTROL = """#!/bin/sh
 case "$*" in

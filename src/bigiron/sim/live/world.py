@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from bigiron.sim.episodes import Episode, begin, each
-from bigiron.sim.fleet import Inventory, inventory
-from bigiron.sim.jobs import Scheduler
-from bigiron.sim.pages import dcgm_page, node_page
-from bigiron.sim.physics import State
+from bigiron.sim.live.episodes import Episode, begin, each
+from bigiron.sim.live.fleet import Inventory, inventory
+from bigiron.sim.live.jobs import Scheduler
+from bigiron.sim.live.pages import dcgm_page, node_page
+from bigiron.sim.live.physics import State
 
 STEP_S = 5.0
 NOISE = (

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from bigiron.sim.world import World
+from bigiron.sim.live.world import World
 
 
 class Exporters:

@@ -7,8 +7,8 @@ state once and says what the kernel logs, ``each`` acts on every step after that
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from bigiron.sim.fleet import Inventory, bus, nic_bus
-from bigiron.sim.physics import State
+from bigiron.sim.live.fleet import Inventory, bus, nic_bus
+from bigiron.sim.live.physics import State
 
 OLD_DRIVER = "550.54.15"
 

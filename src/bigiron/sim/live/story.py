@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from bigiron.sim.episodes import Episode
-from bigiron.sim.fleet import GPUS
+from bigiron.sim.live.episodes import Episode
+from bigiron.sim.live.fleet import GPUS
 
 FAULTS = (
     ("gpu_off_bus", 0.06),
