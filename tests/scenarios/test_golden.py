@@ -4,7 +4,7 @@ import pytest
 from tests.scenarios.stage import Stage
 
 from bigiron.detect import Declared
-from bigiron.detect.golden import share_above
+from bigiron.detect.consensus import share_above
 from bigiron.hub.turn import Settings
 from bigiron.model import Change, Health, Severity
 

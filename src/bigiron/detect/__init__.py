@@ -55,6 +55,9 @@ class Series:
         return self.values[-1]
 
 
+NEVER = float("-inf")
+
+
 class Columnar(Mapping[Key, Series], ABC):
     """The series of one metric where they are kept side by side: all newest values as arrays.
 
@@ -131,7 +134,8 @@ class Window:
     each node, whatever it was about. ``declared`` is the site's own golden config. ``touched``
     names the nodes that have new events since the last look; None if all are to be looked at.
     ``standing`` are the keys of the findings that stand, whose end alone is news; None if they
-    are not told.
+    are not told. ``facts_at`` tells whether any fact, node or device is another than before: it
+    is the same number while they are the same; -1 if that is not known.
     """
 
     now: datetime
@@ -149,6 +153,7 @@ class Window:
     declared: Sequence[Declared] = ()
     touched: frozenset[str] | None = None
     standing: Collection[str] | None = None
+    facts_at: int = -1
 
     def stands(self, key: str) -> bool:
         """Whether the end of the finding with this key would be news."""
@@ -180,6 +185,15 @@ class Window:
         for key, series in of_metric.items():
             if series.times and series.times[-1] >= oldest:
                 yield key, series.values[-1]
+
+    def heard(self, metric: str) -> Iterator[tuple[Key, float]]:
+        """When, in epoch seconds, each subject was last heard, however long ago."""
+        of_metric = self.series.get(metric, {})
+        if isinstance(of_metric, Columnar):
+            pairs = zip(of_metric.names, of_metric.last_times.tolist(), strict=True)
+            yield from ((key, time_s) for key, time_s in pairs if time_s > NEVER)
+            return
+        yield from ((key, series.times[-1]) for key, series in of_metric.items() if series.times)
 
     def last(self, metric: str) -> Iterator[tuple[Key, float]]:
         """The newest value of each subject, however old."""

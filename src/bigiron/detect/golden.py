@@ -6,14 +6,14 @@ where there is no consensus nothing is flagged, and a rollout is told as one thi
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from math import exp, lgamma, log, log1p
 from typing import NamedTuple
 
 from bigiron.detect import Key, Window, detector
 from bigiron.detect.claims import INFO, Asks, claim
+from bigiron.detect.consensus import share_above
 from bigiron.detect.limits import codes_told
 from bigiron.detect.words import device_words, sentence
 from bigiron.model import (
@@ -109,19 +109,56 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The subjects that should share a fact's value."""
+    """The subjects that should share a fact's value and do not; ``nodes`` hold these values."""
 
     name: str
     relevant: Relevant
     held: Sequence[Held]
+    nodes: Mapping[str, set[FactValue]]
+    counts: Counter[FactValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """The facts: what is not as declared, by node, name and what is; and pools that differ."""
+
+    differing: Mapping[tuple[str, str, tuple[FactValue, ...]], Sequence[Held]]
+    pools: Sequence[Pool]
+
+
+_SORTED: dict[str, tuple[object, int, object, Sorted]] = {}
+"""The newest of ``_sorted``, to be used again while no fact changes: nothing but saved work."""
 
 
 @detector(reads=READS, every_s=60.0)
 def golden(window: Window) -> Iterator[Finding]:
     """Facts that differ from the declared golden config or from nearly all of their like."""
+    told = codes_told(window) if window.declared else frozenset()
+    found = _sorted(window, told)
+    for (_, name, allowed), held in found.differing.items():
+        yield from _declared_otherwise(window, held, RELEVANT[ALIASES.get(name, name)], allowed)
+    for pool in found.pools:
+        yield from _derived(window, pool)
+
+
+def _sorted(window: Window, told: Set[tuple[str, str, str]]) -> Sorted:
+    """The facts sorted, unless they are as they were."""
+    last = _SORTED.get(NAME)
+    if (
+        last is not None
+        and window.facts_at >= 0
+        and (last[0] is window.facts and last[1] == window.facts_at)
+        and last[2] == (window.declared, told)
+    ):
+        return last[3]
+    found = _sort(window, told)
+    _SORTED[NAME] = window.facts, window.facts_at, (window.declared, told), found
+    return found
+
+
+def _sort(window: Window, told: Set[tuple[str, str, str]]) -> Sorted:
     pools: dict[tuple[str, ...], list[Held]] = {}
     differing: dict[tuple[str, str, tuple[FactValue, ...]], list[Held]] = {}
-    told = codes_told(window) if window.declared else frozenset()
     for key, facts in window.facts.items():
         for name, fact in facts.items():
             relevant = RELEVANT.get(ALIASES.get(name, name))
@@ -132,11 +169,23 @@ def golden(window: Window) -> Iterator[Finding]:
                 pools.setdefault(_pool(window, key, name), []).append(Held(key, fact))
             elif allowed is not None and not _fits(name, fact.value, allowed):
                 differing.setdefault((key[0], name, allowed), []).append(Held(key, fact))
-    for (_, name, allowed), held in differing.items():
-        yield from _declared_otherwise(window, held, RELEVANT[ALIASES.get(name, name)], allowed)
-    for (name, *_), held in pools.items():
-        relevant = RELEVANT[ALIASES.get(name, name)]
-        yield from _derived(window, Pool(name, relevant, held))
+    pooled = (_pooled(name, held) for (name, *_), held in pools.items())
+    return Sorted(differing, [pool for pool in pooled if pool is not None])
+
+
+def _pooled(name: str, every: Sequence[Held]) -> Pool | None:
+    """A pool; None if all its subjects agree or there are too few to say."""
+    nodes: dict[str, set[FactValue]] = {}
+    for held in every:
+        nodes.setdefault(held.key[0], set()).add(held.fact.value)
+    if len(nodes) < MIN_UNANIMOUS:
+        return None
+    counts: Counter[FactValue] = Counter()
+    for values in nodes.values():
+        counts.update(values)
+    if len(counts) < 2:
+        return None
+    return Pool(name, RELEVANT[ALIASES.get(name, name)], every, nodes, counts)
 
 
 def _declared_otherwise(
@@ -195,16 +244,7 @@ def _pool(window: Window, key: Key, name: str) -> tuple[str, ...]:
 
 
 def _derived(window: Window, pool: Pool) -> Iterator[Finding]:
-    nodes: dict[str, set[FactValue]] = {}
-    for held in pool.held:
-        nodes.setdefault(held.key[0], set()).add(held.fact.value)
-    if len(nodes) < MIN_UNANIMOUS:
-        return
-    counts: Counter[FactValue] = Counter()
-    for values in nodes.values():
-        counts.update(values)
-    if len(counts) < 2:
-        return
+    nodes, counts = pool.nodes, pool.counts
     usual = max(counts, key=lambda value: (counts[value], str(value)))
     moving = {v for v in counts if v == usual or _rolling(window, pool, v, usual, counts)}
     if len(moving) > 1:
@@ -357,31 +397,3 @@ def _said(name: str, value: FactValue) -> str:
     unit = UNITS.get(name.rpartition("_")[2], "")
     text = f"{value:g}" if isinstance(value, float) else str(value)
     return f"{text} {unit}" if unit else text
-
-
-def share_above(agreeing: int, total: int, share: float) -> float:
-    """P(true share > ``share``) after ``agreeing`` of ``total``, Jeffreys' prior (Beta)."""
-    return 1.0 - _beta_cdf(share, agreeing + 0.5, total - agreeing + 0.5)
-
-
-def _beta_cdf(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function, by its continued fraction (Lentz)."""
-    if x > (a + 1) / (a + b + 2):
-        return 1.0 - _beta_cdf(1 - x, b, a)
-    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)) / a
-    c, d = 1.0, 1.0 - (a + b) * x / (a + 1)
-    d = 1.0 / d if abs(d) > 1e-300 else 1e300
-    result = d
-    for m in range(1, 200):
-        for top in (
-            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-        ):
-            d = 1.0 + top * d
-            d = 1.0 / (d if abs(d) > 1e-300 else 1e-300)
-            c = 1.0 + top / c
-            c = c if abs(c) > 1e-300 else 1e-300
-            result *= c * d
-        if abs(c * d - 1.0) < 1e-12:
-            break
-    return front * result

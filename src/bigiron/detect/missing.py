@@ -8,7 +8,7 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from bigiron.detect import Series, Window, detector
+from bigiron.detect import Key, Series, Window, detector
 from bigiron.detect.claims import INFO, Asks, claim
 from bigiron.detect.fewer import GONE, LOST, fewer
 from bigiron.model import (
@@ -48,10 +48,9 @@ OUT = frozenset({"drain", "down", "maint"})
 
 @dataclass(slots=True)
 class Pulse:
-    """When a node's GPUs and the node itself were last heard, in epoch seconds."""
+    """When a node's GPUs were last heard, in epoch seconds; a node is known by its host, too."""
 
     gpus: dict[str, float] = field(default_factory=dict)
-    host: float | None = None
 
     @property
     def newest_gpu(self) -> float | None:
@@ -75,12 +74,13 @@ def missing(window: Window) -> Iterator[Finding | Recovery]:
     yield from _nodes(window, unseen, len(pulses), "node.missing", "is not scraped")
     what = "its GPU exporter says nothing while the node lives"
     yield from _nodes(window, silent, len(pulses), "node.exporter_down", what)
+    lost = {(e.node, e.device) for e in window.events if e.code in LOST}
     for node, pulse in pulses.items():
         if node in unseen or node in silent:
             continue
-        yield Recovery(f"{NAME}|node.missing|{node}", "it is seen again")
-        yield Recovery(f"{NAME}|node.exporter_down|{node}", "its GPUs are seen again")
-        yield from _gpus(window, node, pulse)
+        yield from _again(window, f"{NAME}|node.missing|{node}", "it is seen again")
+        yield from _again(window, f"{NAME}|node.exporter_down|{node}", "its GPUs are seen again")
+        yield from _gpus(window, node, pulse, lost)
         yield from _frozen(window, node, pulse)
     away = {*unseen, *silent}
     shown = {n: _shown(window, p) for n, p in pulses.items() if n not in away}
@@ -107,30 +107,39 @@ def _shown(window: Window, pulse: Pulse) -> Set[str]:
     of its page is gone, however young its last sample.
     """
     oldest_s = (pulse.newest_gpu or 0.0) - (LAG_S if window.single_look else float("inf"))
-    return {
-        g
-        for g, t in pulse.gpus.items()
-        if g and ":" not in g and not _stale(window, t) and t >= oldest_s
-    }
+    oldest_s = max(oldest_s, _oldest_s(window))
+    return {g for g, t in pulse.gpus.items() if g and ":" not in g and t >= oldest_s}
 
 
 def _pulses(window: Window) -> dict[str, Pulse]:
     pulses: dict[str, Pulse] = {}
     for metric in PULSE:
-        for (node, device), series in window.series.get(metric, {}).items():
-            gpus = pulses.setdefault(node, Pulse()).gpus
-            gpus[device] = max(gpus.get(device, 0.0), series.times[-1])
+        for (node, device), time_s in window.heard(metric):
+            pulse = pulses.get(node)
+            if pulse is None:
+                pulse = pulses[node] = Pulse()
+            if time_s > pulse.gpus.get(device, 0.0):
+                pulse.gpus[device] = time_s
     for metric in HOST_PULSE:
-        for (node, _), series in window.series.get(metric, {}).items():
-            pulse = pulses.setdefault(node, Pulse())
-            pulse.host = max(pulse.host or 0.0, series.times[-1])
+        for (node, _), _ in window.heard(metric):
+            if node not in pulses:
+                pulses[node] = Pulse()
     return pulses
 
 
 def _stale(window: Window, time_s: float | None) -> bool:
     """Whether something that was heard once has been silent for too long."""
-    patience_s = max(window.fresh_s, window.sustain_s / 2)
-    return time_s is not None and window.now.timestamp() - time_s > patience_s
+    return time_s is not None and time_s < _oldest_s(window)
+
+
+def _oldest_s(window: Window) -> float:
+    """What was heard before this has been silent for too long."""
+    return window.now.timestamp() - max(window.fresh_s, window.sustain_s / 2)
+
+
+def _again(window: Window, key: str, because: str) -> Iterator[Recovery]:
+    if window.stands(key):
+        yield Recovery(key, because)
 
 
 def _nodes(
@@ -175,17 +184,17 @@ def _planned(window: Window, node: str) -> str:
     return ""
 
 
-def _gpus(window: Window, node: str, pulse: Pulse) -> Iterator[Finding | Recovery]:
-    """GPUs of a node that fell silent while their neighbours speak."""
-    told = {e.device for e in window.events if e.node == node and e.code in LOST}
+def _gpus(window: Window, node: str, pulse: Pulse, lost: Set[Key]) -> Iterator[Finding | Recovery]:
+    """GPUs of a node that fell silent while their neighbours speak; ``lost`` tells the log's."""
+    oldest_s = _oldest_s(window)
     for device, last_s in pulse.gpus.items():
         if not device:
             continue
-        key = f"{NAME}|gpu.missing|{node}/{device}"
-        if not _stale(window, last_s):
-            yield Recovery(key, "it is seen again")
+        if last_s >= oldest_s:
+            again = f"{NAME}|gpu.missing|{node}/{device}"
+            yield from _again(window, again, "it is seen again")
             continue
-        if device in told:
+        if (node, device) in lost:
             continue
         since = datetime.fromtimestamp(last_s, UTC)
         alive = sum(not _stale(window, t) for t in pulse.gpus.values())
@@ -214,7 +223,8 @@ def _frozen(window: Window, node: str, pulse: Pulse) -> Iterator[Finding | Recov
                 continue
             start_s = _still(series, window)
             if start_s is None:
-                yield Recovery(f"{NAME}|gpu.metrics_frozen|{key}", "the readings move again")
+                frozen = f"{NAME}|gpu.metrics_frozen|{key}"
+                yield from _again(window, frozen, "the readings move again")
                 return
             since_s.append(start_s)
             busy = busy or (metric == "gpu_power_watts" and series.last > BUSY_W)

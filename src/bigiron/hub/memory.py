@@ -66,6 +66,8 @@ class Memory:
         limits = self.limits
         self._shelf = Shelf(limits.series_s, limits.gap_s, limits.recent_samples, frozenset(reads))
         self._facts: dict[Key, dict[str, Fact]] = {}
+        self._facts_at = 0
+        """Counts changes of nodes, devices and facts."""
         self._events = Happenings(limits.events_per_key)
         self._jobs: dict[tuple[str, datetime | None], Job] = {}
         self._states: dict[str, NodeState] = {}
@@ -94,10 +96,12 @@ class Memory:
         for by_key in (self._devices, self._names, self._facts, self._units):
             for key in [key for key in by_key if key[0] == node]:
                 del by_key[key]
+        self._facts_at += 1
         self._shelf.forget(node)
         self._events.forget(node)
 
     def _take(self, batch: Batch) -> None:
+        self._facts_at += bool(batch.nodes or batch.devices)
         for node in batch.nodes:
             self._nodes[node.name] = _merge(self._nodes.get(node.name), node)
         for device in batch.devices:
@@ -121,6 +125,7 @@ class Memory:
 
     def _know(self, node: str, time: datetime) -> None:
         if node not in self._nodes:
+            self._facts_at += 1
             self._nodes[node] = Node(node)
         time_s = time.timestamp()
         if time_s > self._seen.get(node, float("-inf")):
@@ -153,6 +158,7 @@ class Memory:
             return
         if old is not None and old.value == fact.value:
             return  # its time tells since when it has been so
+        self._facts_at += 1
         of_key[fact.name] = msgspec.structs.replace(fact, device=device)
 
     def _state(self, state: NodeState, at: datetime) -> None:
@@ -241,6 +247,7 @@ class Memory:
             sustain_s=sustain_s,
             seen=self._seen,
             declared=declared,
+            facts_at=self._facts_at,
         )
 
     def events(self) -> Sequence[Event]:
