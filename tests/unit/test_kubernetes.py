@@ -52,6 +52,7 @@ def test_a_healthy_node_raises_nothing() -> None:
         "gpu_count_discovered": 8,
         "gpu_count_capacity": 8,
         "gpu_count_allocatable": 8,
+        "k8s_troubles": "",
     }
     assert states(seen)["gpu-a1"].state == "unknown"  # whether it is busy only pods can tell
 
@@ -62,7 +63,7 @@ def test_other_names_and_addresses_of_a_node_are_told_where_they_differ() -> Non
     )
     node = '{"kind": "Node", "metadata": {"name": "n1"}, "status": {"addresses": '
     text = f"{node}{addresses}}}}}"
-    assert facts(read_text(text), "n1") == {"address": "10.4.0.1"}
+    assert facts(read_text(text), "n1") == {"address": "10.4.0.1", "k8s_troubles": ""}
 
 
 def test_a_cordon_is_a_drain_with_its_reason() -> None:

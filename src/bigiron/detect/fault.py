@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import NamedTuple
 
-from bigiron.detect import Window, detector, flap
+from bigiron.detect import Window, detector, flap, scheduler
 from bigiron.detect.incidents import REBOOT, Incident, Stamped, incidents
 from bigiron.detect.tenants import Tenants
 from bigiron.detect.words import at, told
@@ -111,6 +111,8 @@ def _young(incident: Incident, window: Window) -> bool:
 def ended(incident: Incident, window: Window, events: Iterable[Event]) -> str:
     """Why an incident is over; "" if it is not. ``clears`` of the catalogue says what ends it."""
     last = max([incident.last, *_escalating(incident)], key=lambda s: s.t)
+    if why := scheduler.over(window, incident.node, incident.device, incident.code, last.event):
+        return why
     clears, quiet_s = _clears(incident)
     if incident.earlier_boot or clears == "person":
         return ""
@@ -127,10 +129,12 @@ def _ended_alone(finding: Finding, window: Window, events: Iterable[Event]) -> s
     """The same for a finding whose events are no longer remembered."""
     entry = catalogue().find(finding.fault)
     times = [e.time for e in finding.evidence if e.time is not None]
+    node, device = finding.subject.node, finding.subject.device
+    if why := scheduler.over(window, node, device, finding.fault, None):
+        return why
     if not times or entry.clears == "person":
         return ""
     last_s = max(times).timestamp()
-    node, device = finding.subject.node, finding.subject.device
     lasting = _Lasting(finding.fault, node, device, last_s, entry.clears, entry.quiet_s)
     return _over(window, lasting, events)
 

@@ -105,17 +105,22 @@ class NodeObject:
 
     def observations(self, now: datetime, busy: bool | None = None) -> Iterator[Observation]:
         """Everything it tells at ``now``; ``busy`` is whether GPU pods run on it, if known."""
-        told = {field: self._labels.get(label, "") for field, label in self._places.items()}
+        where = {field: self._labels.get(label, "") for field, label in self._places.items()}
         yield Node(
-            name=self.name, sku=self._sku(), **{k: v for k, v in told.items() if k in PLACES}
+            name=self.name, sku=self._sku(), **{k: v for k, v in where.items() if k in PLACES}
         )
         yield self._state(now, busy)
         for name, value in self._facts():
             yield Fact(self.name, name, value, time=now)
-        yield from self._of_conditions()
-        yield from self._of_spec()
-        yield from self._of_labels()
-        yield from self._of_resources()
+        told = [
+            *self._of_conditions(),
+            *self._of_spec(),
+            *self._of_labels(),
+            *self._of_resources(),
+        ]
+        yield from told
+        troubles = {f"{e.code}@{e.device}" if e.device else e.code for e in told}
+        yield Fact(self.name, "k8s_troubles", ",".join(sorted(troubles)), time=now)
 
     def _sku(self) -> str:
         labels = self._labels
