@@ -1,9 +1,11 @@
 """How often a healthy fleet shows so much: empirical nulls with an exponential tail.
 
-A statistic that is accumulated against a negative drift has a tail that falls exponentially
-(Lundberg), also where its steps are correlated or heavy-tailed. So the body of the null is what
-the fleet itself showed (a conformal p-value), and beyond its 1 % point the fall between the
-10 % and the 1 % point goes on. A fleet with much history moves both points outwards.
+A sum that is accumulated against a negative drift rises in excursions from zero, and the highest
+points of its excursions have a tail that falls exponentially (Lundberg), also where steps are
+correlated or heavy-tailed. So what counts is how often a day an excursion ends that rose so high:
+the body is what the fleet itself showed (a conformal p-value), and beyond its far point the fall
+between the near and the far point goes on. A fault under way is no excursion that ended, so a
+part that is failing does not teach the fleet that failing is usual.
 """
 
 import numpy as np
@@ -14,49 +16,54 @@ Floats = NDArray[np.float64]
 BINS, WIDTH = 256, 0.25
 """Bins of the null's histogram: 0 to 64 in quarters; the last holds all above."""
 
-PRIOR_COUNT = 400.0
-PRIOR_ABOVE_ZERO = 0.3
+PRIOR_COUNT = 100.0
+PRIOR_A_DAY = 2.0
 PRIOR_FALL = 1.5
-"""Before a fleet has a history of its own: an accumulated sum is above zero in 3 of 10 blocks and
-falls to 1/e every 1.5. Siegmund's formula gives 0.5 to 1 for independent normal steps at the
-allowances used here; heavy tails and slow wander are why it is taken wider."""
+"""Before a fleet has a history of its own: a unit has two excursions a day at work, and their
+heights fall to 1/e every 1.5. Siegmund's formula gives 0.5 to 1 for independent normal steps at
+the allowances used here; heavy tails and slow wander are why it is taken wider."""
+
+FAR_COUNT = 50.0
+"""The far point has about so many excursions beyond it, but at least 1 in 10,000 of all."""
 
 
 def prior() -> Floats:
     """The counts (BINS,) that stand for a history a fleet has not had yet."""
     edges = np.arange(BINS) * WIDTH
-    above = PRIOR_ABOVE_ZERO * (np.exp(-edges / PRIOR_FALL) - np.exp(-(edges + WIDTH) / PRIOR_FALL))
-    above[0] += 1 - PRIOR_ABOVE_ZERO
-    return np.asarray(PRIOR_COUNT * above)
+    falls = np.exp(-edges / PRIOR_FALL) - np.exp(-(edges + WIDTH) / PRIOR_FALL)
+    return np.asarray(PRIOR_COUNT * falls)
 
 
-def counted(statistics: Floats) -> Floats:
-    """A histogram (m, BINS) of statistics (n, m); NaN is left out."""
-    m = statistics.shape[1]
-    usable = np.isfinite(statistics)
-    bins = np.minimum(statistics[usable] / WIDTH, BINS - 1).astype(np.int64)
-    cell = np.broadcast_to(np.arange(m) * BINS, statistics.shape)[usable] + bins
+def counted(heights: Floats) -> Floats:
+    """A histogram (m, BINS) of excursions' heights (n, m); NaN is left out."""
+    m = heights.shape[1]
+    usable = np.isfinite(heights)
+    bins = np.minimum(heights[usable] / WIDTH, BINS - 1).astype(np.int64)
+    cell = np.broadcast_to(np.arange(m) * BINS, heights.shape)[usable] + bins
     return np.bincount(cell, minlength=m * BINS).reshape(m, BINS).astype(np.float64)
 
 
-def p_values(null: Floats, statistics: Floats) -> Floats:
-    """The chance that a healthy unit shows as much or more, (n, m); NaN where there is none.
+def p_values(null: Floats, days: Floats, heights: Floats) -> Floats:
+    """The chance that a healthy unit rises as high within a day at work, (n, m).
 
-    ``null`` (m, BINS) counts what was seen, without the prior.
+    ``null`` (m, BINS) counts excursions that ended and ``days`` (m,) the units' days at work they
+    were seen in; ``heights`` (n, m), NaN where nothing is known.
     """
     counts = null + prior()
     total = counts.sum(axis=1)
+    a_day = total / (days + PRIOR_COUNT / PRIOR_A_DAY)
     upward = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
-    deep = np.clip(100.0 / total, 1e-4, 0.01)
-    near = _point(upward, 10 * deep * total)
+    deep = np.clip(FAR_COUNT / total, 1e-4, 0.05)
+    near = _point(upward, np.minimum(10 * deep, 0.5) * total)
     far = _point(upward, deep * total)
-    fall = np.maximum(far - near, 2 * WIDTH) / np.log(10.0)
-    shown = np.where(np.isfinite(statistics), statistics, 0.0)
+    fall = np.maximum(far - near, 2 * WIDTH) / np.log(np.minimum(10 * deep, 0.5) / deep)
+    shown = np.where(np.isfinite(heights), heights, 0.0)
     bins = np.minimum(shown / WIDTH, BINS - 1).astype(np.int64)
     body = (1 + upward[np.arange(null.shape[0]), bins]) / (1 + total)
     tail = deep * np.exp(-(shown - far) / fall)
-    p = np.where(shown <= far, np.maximum(body, deep), tail)
-    return np.where(np.isfinite(statistics), np.minimum(p, 1.0), np.nan)
+    share = np.where(shown <= far, np.maximum(body, deep), tail)
+    p = np.where(shown > 0, -np.expm1(-a_day * share), 1.0)
+    return np.where(np.isfinite(heights), np.minimum(p, 1.0), np.nan)
 
 
 def _point(upward: Floats, count: Floats) -> Floats:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigiron.detect.chance import null, robust
-from bigiron.detect.deviation.state import Limits, Shared, Tracks
+from bigiron.detect.deviation.state import HOUR, Limits, Shared, Tracks
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -49,24 +49,46 @@ HIGHEST = 25.0
 CALM_BLOCKS = 12.0
 """So many hours in a row with less than half the shift: it is over, whatever the sum says."""
 
+SLOW = 1 / 8
+"""The running mean of z by which correlation is measured spans about so many blocks' inverse."""
+
+UNKNOWN_INFLATION, MOST_INFLATION = 4.0, 8.0
+"""Until a fleet has shown some hundreds of blocks: a correlation that lasts four."""
+
+SUSPECTED = 2
+"""``Tracks.opened`` of a suspect."""
+
+USUAL_P = 0.01
+"""A unit that is this improbable does not tell how far healthy ones spread."""
+
+HOURS_A_DAY = 24.0
+
 HALF_LIFE_S = 14 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """A finished block: which tracks had one, their means and z in the bad direction."""
+    """A finished block: which tracks had one, their means and z in the bad direction.
+
+    ``case`` is 1 where several jobs shared the node for most of it, else 0.
+    """
 
     ready: Flags
     mean: Floats
     z: Floats
+    case: NDArray[np.int64]
 
 
-def add(tracks: Tracks, deviation: Floats, plain: Floats) -> None:
-    """One step's deviations (n, m) join the hour that runs; NaN adds nothing."""
+def add(tracks: Tracks, deviation: Floats, plain: Floats, mixed: Flags) -> None:
+    """One step's deviations (n, m) join the hour that runs; NaN adds nothing.
+
+    ``mixed`` (n,) says whose node several jobs share.
+    """
     usable = np.isfinite(deviation)
     tracks.total += np.where(usable, deviation, 0.0).astype(np.float32)
     tracks.plain_total += np.where(usable, plain, 0.0).astype(np.float32)
     tracks.count += usable
+    tracks.mixed += usable & mixed[:, None]
 
 
 def close(
@@ -81,34 +103,37 @@ def close(
         return
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(ready, tracks.total / tracks.count, np.nan).astype(np.float64)
+        case = (tracks.mixed > tracks.count / 2).astype(np.int64)
         tracks.plain = np.where(ready, tracks.plain_total / tracks.count, tracks.plain).astype(
             np.float32
         )
-    for name in ("total", "count", "plain_total"):
+    for name in HOUR:
         setattr(tracks, name, np.where(ready, 0.0, getattr(tracks, name)).astype(np.float32))
-    pooled, own = spreads(tracks, shared, make, of)
-    hour = Hour(ready, mean, of.bad * mean / own)
-    inflated = inflation(shared.pairs)
+    pooled = spreads(shared, make, case, of)
+    own = pooled * np.sqrt((OWN_FREEDOM + tracks.squares) / (OWN_FREEDOM + tracks.freedom))
+    hour = Hour(ready, mean, of.bad * mean / own, case)
+    inflated = inflation(shared.pairs)[0]
     units = offsets(tracks, make)
     old = tracks.blocks >= LEARN
     weight = np.fmax(RECENT * tracks.blocks, 1.0)
     error = np.where(old | np.isfinite(tracks.anchor), own * np.sqrt(inflated / weight), units)
     learned = ready & np.isfinite(error)
-    sums = _accumulate(tracks, hour, learned, own, error, inflated, of, now_s)
-    _learn_null(tracks, shared, sums, inflated)
+    _accumulate(tracks, shared, hour, learned, own, error, inflated, of, now_s)
     _learn_shared(tracks, shared, make, hour, ready & old)
     _learn_own(tracks, hour, pooled, np.hypot(own, error), of)
-    tracks.last = np.where(ready, hour.z, tracks.last).astype(np.float32)
 
 
-def spreads(
-    tracks: Tracks, shared: Shared, make: NDArray[np.int64], of: Limits
-) -> tuple[Floats, Floats]:
-    """The spread of an hour, pooled and each unit's own shrunk to it, both (n, m)."""
+def spreads(shared: Shared, make: NDArray[np.int64], case: NDArray[np.int64], of: Limits) -> Floats:
+    """The pooled spread (n, m) of an hour of each kind and case.
+
+    Where several jobs share a node, differences last as long as the jobs do: the spread is taken
+    wider by that.
+    """
     pooled = robust.spread(shared.spreads)
-    pooled = np.fmax(np.where(np.isfinite(pooled), pooled, 4 * of.least), of.least)[make]
-    squares = OWN_FREEDOM * pooled**2 + tracks.squares
-    return pooled, np.sqrt(squares / (OWN_FREEDOM + tracks.freedom))
+    pooled = np.fmax(np.where(np.isfinite(pooled), pooled, 4 * of.least), of.least)
+    alone, mixed = inflation(shared.pairs)
+    pooled[1::2] *= np.sqrt(np.maximum(mixed / alone, 1.0))
+    return np.take_along_axis(pooled, 2 * make[:, None] + case, 0)
 
 
 def offsets(tracks: Tracks, make: NDArray[np.int64]) -> Floats:
@@ -127,17 +152,19 @@ def offsets(tracks: Tracks, make: NDArray[np.int64]) -> Floats:
 
 
 def inflation(pairs: Floats) -> Floats:
-    """By how much successive blocks' correlation inflates the variance of their sum, (m,).
+    """By how much correlation over many blocks inflates the variance of their sum, (2, m).
 
-    ``(1 + phi) / (1 - phi)`` of a first-order process; 2 until the fleet has shown it.
+    The variance of a running mean of z over that of z, against what it were without correlation:
+    jobs that last for hours are seen by it, where the correlation of neighbours is not enough.
     """
-    phi = (pairs[:, 0] + 100 / 3) / (pairs[:, 1] + 100)
-    phi = np.clip(phi, 0.0, 0.85)
-    return np.asarray((1 + phi) / (1 - phi))
+    few = 500.0
+    share = (pairs[..., 0] + few * UNKNOWN_INFLATION * SLOW / (2 - SLOW)) / (pairs[..., 1] + few)
+    return np.asarray(np.clip(share * (2 - SLOW) / SLOW, 1.0, MOST_INFLATION))
 
 
 def _accumulate(
     tracks: Tracks,
+    shared: Shared,
     hour: Hour,
     learned: Flags,
     own: Floats,
@@ -145,11 +172,11 @@ def _accumulate(
     inflated: Floats,
     of: Limits,
     now_s: float,
-) -> Floats:
-    """The one-sided sums against both baselines; the greater, NaN where there is no block."""
+) -> None:
+    """The one-sided sums against both baselines, their excursions, and what chance makes of it."""
+    top = HIGHEST * inflated
     clipped = np.clip(hour.z, -CLIP, CLIP)
     allowed = np.maximum(ALLOWANCE + DOUBT * error / own, of.floor / own)
-    top = HIGHEST * inflated
     level = np.clip(tracks.level + clipped - allowed, 0.0, top)
     tracks.level = np.where(learned, level, tracks.level).astype(np.float32)
     drifted = hour.mean + tracks.base - tracks.first
@@ -159,13 +186,20 @@ def _accumulate(
     clipped = np.clip(of.bad * drifted / own, -CLIP, CLIP)
     level = np.clip(tracks.level_first + clipped - allowed, 0.0, top)
     tracks.level_first = np.where(frozen, level, tracks.level_first).astype(np.float32)
-    _excursion(tracks, np.where(frozen, drifted, hour.mean), learned, of, now_s)
-    greater = np.maximum(tracks.level, tracks.level_first).astype(np.float64)
-    return np.where(learned, greater / inflated, np.nan)
+    height = np.maximum(tracks.level, tracks.level_first) / inflated
+    tracks.peak = np.where(learned, np.maximum(tracks.peak, height), tracks.peak).astype(np.float32)
+    over = _excursion(tracks, np.where(frozen, drifted, hour.mean), learned, of, now_s)
+    well = tracks.opened < SUSPECTED
+    shared.null += null.counted(np.where(over & well & (tracks.peak > 0), tracks.peak, np.nan))
+    shared.days += (learned & well).sum(axis=0) / HOURS_A_DAY
+    tracks.peak = np.where(over, 0.0, tracks.peak).astype(np.float32)
+    height = np.where(over, 0.0, height)
+    p = null.p_values(shared.null, shared.days, np.where(learned, height, np.nan))
+    tracks.chance = np.where(learned, p, tracks.chance).astype(np.float32)
 
 
-def _excursion(tracks: Tracks, shift: Floats, learned: Flags, of: Limits, now_s: float) -> None:
-    """Since when a sum has been above zero, by how much on average, and whether it is over."""
+def _excursion(tracks: Tracks, shift: Floats, learned: Flags, of: Limits, now_s: float) -> Flags:
+    """Since when a sum has been above zero, by how much on average; which excursions are over."""
     above = learned & ((tracks.level > 0) | (tracks.level_first > 0))
     begun = above & ~np.isfinite(tracks.since)
     tracks.since = np.where(begun, now_s - BLOCK_S, tracks.since)
@@ -180,32 +214,26 @@ def _excursion(tracks: Tracks, shift: Floats, learned: Flags, of: Limits, now_s:
     tracks.since = np.where(over, np.nan, tracks.since)
     for name in ("level", "level_first", "shift", "shifted", "calm"):
         setattr(tracks, name, np.where(over, 0.0, getattr(tracks, name)).astype(np.float32))
-
-
-def _learn_null(tracks: Tracks, shared: Shared, sums: Floats, inflated: Floats) -> None:
-    """Turn sums into chances, and count those of units that are not suspected.
-
-    Successive sums of a unit are nearly the same, so each counts for less than one.
-    """
-    p = null.p_values(shared.null, sums)
-    shared.null += null.counted(np.where(tracks.opened == 2, np.nan, sums)) / inflated[:, None]
-    tracks.chance = np.where(np.isfinite(p), p, tracks.chance).astype(np.float32)
+    return np.asarray(over)
 
 
 def _learn_shared(
     tracks: Tracks, shared: Shared, make: NDArray[np.int64], hour: Hour, learned: Flags
 ) -> None:
     """The pooled spread and the correlation of successive blocks."""
-    well = learned & (tracks.opened < 2)
+    well = learned & ~(tracks.chance < USUAL_P)
     kinds, m, bins = shared.spreads.shape
-    column = np.broadcast_to(np.arange(m), well.shape)
-    cell = (make[:, None] * m + column) * bins + robust.spread_bin(np.where(well, hour.mean, 1.0))
+    row = 2 * make[:, None] + hour.case
+    cell = (row * m + np.arange(m)) * bins + robust.spread_bin(np.where(well, hour.mean, 1.0))
     counted = np.bincount(cell[well], minlength=kinds * m * bins)
     shared.spreads += counted.reshape(kinds, m, bins)
-    one, other = np.clip(hour.z, -3, 3), np.clip(tracks.last, -3, 3)
-    both = well & np.isfinite(one) & np.isfinite(other)
-    shared.pairs[:, 0] += np.where(both, one * other, 0.0).sum(axis=0)
-    shared.pairs[:, 1] += np.where(both, one**2, 0.0).sum(axis=0)
+    z = np.clip(np.where(well, hour.z, 0.0), -3, 3)
+    slow = np.where(well, (1 - SLOW) * tracks.slow + SLOW * z, tracks.slow)
+    tracks.slow = slow.astype(np.float32)
+    for case in (0, 1):
+        of_case = well & (hour.case == case)
+        shared.pairs[case, :, 0] += np.where(of_case, slow**2, 0.0).sum(axis=0)
+        shared.pairs[case, :, 1] += np.where(of_case, z**2, 0.0).sum(axis=0)
 
 
 def _learn_own(tracks: Tracks, hour: Hour, pooled: Floats, predicted: Floats, of: Limits) -> None:
@@ -231,7 +259,7 @@ def _learn_own(tracks: Tracks, hour: Hour, pooled: Floats, predicted: Floats, of
     tracks.anchor = np.where(done, np.nan, tracks.anchor).astype(np.float32)
     settled = hour.ready & ~young & ~improbable & (tracks.opened == 0)
     keep = 1 - 1 / MEMORY_BLOCKS
-    square = np.minimum(hour.mean**2, (3 * pooled) ** 2)
+    square = np.minimum((hour.mean / pooled) ** 2, 9.0)
     tracks.squares = np.where(settled, keep * tracks.squares + square, tracks.squares).astype(
         np.float32
     )
@@ -241,5 +269,5 @@ def _learn_own(tracks: Tracks, hour: Hour, pooled: Floats, predicted: Floats, of
 def fade(shared: Shared, seconds: float) -> None:
     """What the fleet showed counts for less as time goes by: half after 14 days."""
     keep = 0.5 ** (seconds / HALF_LIFE_S)
-    for name in ("spreads", "slopes", "pairs", "null"):
+    for name in ("spreads", "slopes", "pairs", "null", "days"):
         getattr(shared, name)[...] *= keep

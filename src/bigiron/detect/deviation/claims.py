@@ -10,13 +10,12 @@ import numpy as np
 from bigiron.detect import Block, Key
 from bigiron.detect.deviation.decide import (
     BY_NAME,
-    SHARED,
     SUSPECTED,
     fault_of,
     row_chance,
 )
 from bigiron.detect.deviation.sayings import Shown, saying, unit_of
-from bigiron.detect.deviation.state import State, Table
+from bigiron.detect.deviation.state import SHARED, State, Table
 from bigiron.detect.deviation.streams import Stream
 from bigiron.detect.hygiene import Clean
 from bigiron.model import (

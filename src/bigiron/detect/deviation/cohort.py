@@ -1,4 +1,9 @@
-"""Whom a part is compared with, and what is left of it after that."""
+"""Whom a part is compared with, and what is left of it after that.
+
+A part is compared with the others of its node, which do the same work in the same air: what they
+share is the node's, the rest its own. A node is compared with its cohort. Where parts sit in a
+node, and how units differ, is in their own baselines.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +15,13 @@ from bigiron.detect.chance.robust import grouped_median
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
-ENOUGH = 16
-"""Smaller cohorts' medians call healthy parts odd (methods.md 0.2): the next rung is taken."""
+ENOUGH_PARTS = 16
+"""Cohorts of fewer parts call healthy ones odd (methods.md 0.2): the next rung is taken."""
+
+ENOUGH_NODES = 4
+"""So do cohorts of fewer nodes, and the median of two nodes is neither's."""
 
 FEWEST = 4
 """With fewer on the last rung there are no peers at all."""
@@ -23,17 +32,32 @@ MOST_SLOPE_SHARE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What is left: ``full`` against the cohort, and the covariate's deviation that was used."""
+    """What is left after the comparison, and the covariate's deviation that was used."""
 
-    full: Floats
+    left: Floats
     covariate: Floats
 
 
-def ladder(rungs: Sequence[Ints], usable: NDArray[np.bool_]) -> tuple[Ints, int]:
-    """The cohort of each unit and stream (n, m) and how many there are.
+def by_node(values: Floats, node: Ints, count: int) -> tuple[Floats, Floats]:
+    """What a node's parts share (count, m) and how far each is from that (n, m).
 
-    Each rung (n,) names groups, -1 is none. A unit takes the first rung on which at least
-    ``ENOUGH`` are comparable at this moment; -1 where none is large enough.
+    A node with fewer than three parts of a kind shares their mean, and nothing is a part's own.
+    With fewer than half of them comparable at this moment (or three), nothing can be told apart.
+    """
+    size = np.bincount(node, minlength=count)
+    comparable = sizes(np.isfinite(values), node, count)
+    shared = grouped_median(values, node, count)
+    needed = np.minimum(np.maximum(3, (size + 1) // 2), size)[:, None]
+    shared = np.where(comparable >= np.maximum(needed, 1), shared, np.nan)
+    return shared, values - shared[node]
+
+
+def ladder(rungs: Sequence[Ints], usable: Flags, parts: Floats) -> tuple[Ints, int]:
+    """The cohort of each node and stream (n, m) and how many there are.
+
+    Each rung (n,) names groups, -1 is none. A node takes the first rung on which enough nodes,
+    with enough parts between them, are comparable at this moment; -1 where none is large enough.
+    ``parts`` (n,) is how many parts each node has.
     """
     n, m = usable.shape
     cohort = np.full((n, m), -1, np.int64)
@@ -43,86 +67,72 @@ def ladder(rungs: Sequence[Ints], usable: NDArray[np.bool_]) -> tuple[Ints, int]
         if count == 0:
             continue
         free = usable & (cohort < 0) & (rung >= 0)[:, None]
-        cell = rung[:, None] + count * np.arange(m)
-        size = np.bincount(cell[free], minlength=count * m)
-        take = free & (size[np.where(free, cell, 0)] >= ENOUGH)
+        cell = np.where(free, rung[:, None] + count * np.arange(m), 0)
+        nodes = np.bincount(cell[free], minlength=count * m)
+        weight = np.broadcast_to(parts[:, None], (n, m))[free]
+        held = np.bincount(cell[free], weights=weight, minlength=count * m)
+        take = free & (nodes[cell] >= ENOUGH_NODES) & (held[cell] >= ENOUGH_PARTS)
         cohort = np.where(take, rung[:, None] + offset, cohort)
         offset += count
     return cohort, offset
 
 
-def residual(
-    values: Floats,
-    expected: Floats,
-    covariates: Floats,
-    slopes: Floats,
-    rungs: Sequence[Ints],
-    last: Ints,
-) -> Rest:
-    """Values less what the covariate explains, less the own baseline, less the cohort's median.
+def against(values: Floats, rungs: Sequence[Ints], last: Ints, parts: Floats) -> Floats:
+    """Each node's values less its cohort's median (n, m), NaN where there are no peers."""
+    cohort, count = ladder(rungs, np.isfinite(values), parts)
+    rest = values - _centres(values, cohort, count)
+    if (np.isfinite(values) & (cohort < 0)).any():
+        rest = np.where(cohort < 0, values - against_all(values, last), rest)
+    return rest
 
-    ``values``, ``expected`` (each unit's own baseline), ``covariates`` and ``slopes`` are (n, m);
-    ``rungs`` and the ``last`` rung (n,) are the ladder. NaN where there are no peers.
+
+def against_all(values: Floats, group: Ints) -> Floats:
+    """The median of each unit's whole group (n, m); NaN with fewer than ``FEWEST`` in it."""
+    count = int(group.max(initial=0)) + 1
+    medians = grouped_median(values, group, count)
+    enough = sizes(np.isfinite(values), group, count) >= FEWEST
+    return np.where(enough, medians, np.nan)[group]
+
+
+def sensors(values: Floats, covariates: Floats, slopes: Floats, base: Floats, group: Ints) -> Rest:
+    """Sensors of one name in nodes of one kind: less what load explains, own baseline, peers.
+
+    Groups with fewer than ``FEWEST`` members are held against their own past alone.
     """
-    usable = np.isfinite(values)
-    cohort, count = ladder(rungs, usable)
-    final = int(last.max(initial=-1)) + 1
-    alone = usable & (cohort < 0)
-    joined = np.where(alone, last[:, None] + count, cohort)
-    mean = _means(covariates, np.where(usable, joined, -1), count + final)
-    deviation = np.where(np.isfinite(covariates), covariates, 0.0)
-    centre = np.take_along_axis(mean, np.maximum(joined, 0), 0)
-    deviation = np.where(np.isfinite(covariates) & usable, deviation - centre, 0.0)
-    own = values - slopes * deviation - expected
-    full = own - _centres(own, cohort, count)
-    if alone.any():
-        rest = grouped_median(own, last, final)
-        size = _sizes(usable, last, final)
-        centre = np.take_along_axis(
-            np.where(size >= FEWEST, rest, np.nan), np.broadcast_to(last[:, None], own.shape), 0
-        )
-        full = np.where(alone, own - centre, full)
-    return Rest(full, deviation)
+    usable = np.isfinite(values) & np.isfinite(covariates)
+    count = int(group.max(initial=0)) + 1
+    centre = grouped_mean(np.where(usable, covariates, np.nan), group, count)[group]
+    deviation = np.where(usable, covariates - centre, 0.0)
+    own = values - slopes * deviation - base
+    alone = (np.bincount(group, minlength=count) < FEWEST)[group][:, None]
+    return Rest(np.where(alone, own, own - against_all(own, group)), deviation)
 
 
-def _centres(own: Floats, cohort: Ints, count: int) -> Floats:
+def _centres(values: Floats, cohort: Ints, count: int) -> Floats:
     """Each unit's cohort's median, NaN without a cohort."""
     if count == 0:
-        return np.full(own.shape, np.nan)
-    medians = grouped_median(own, cohort, count)
+        return np.full(values.shape, np.nan)
+    medians = grouped_median(values, cohort, count)
     found = np.take_along_axis(medians, np.maximum(cohort, 0), 0)
     return np.where(cohort >= 0, found, np.nan)
 
 
-def _means(values: Floats, cohort: Ints, count: int) -> Floats:
+def grouped_mean(values: Floats, group: Ints, count: int) -> Floats:
+    """The mean of each group of each column (count, m), NaN where a group has no value."""
     m = values.shape[1]
-    usable = np.isfinite(values) & (cohort >= 0)
-    cell = (cohort + count * np.arange(m))[usable]
+    usable = np.isfinite(values)
+    cell = (group[:, None] + count * np.arange(m))[usable]
     size = np.bincount(cell, minlength=count * m)
     total = np.bincount(cell, weights=values[usable], minlength=count * m)
-    return (total / np.maximum(size, 1)).reshape(m, count).T
+    mean = np.where(size > 0, total / np.maximum(size, 1), np.nan)
+    return mean.reshape(m, count).T
 
 
-def _sizes(usable: NDArray[np.bool_], groups: Ints, count: int) -> Ints:
+def sizes(usable: Flags, group: Ints, count: int) -> Ints:
+    """How many of each group are usable, by column (count, m)."""
     m = usable.shape[1]
-    cell = (groups[:, None] + count * np.arange(m))[usable]
+    cell = (group[:, None] + count * np.arange(m))[usable]
     return np.bincount(cell, minlength=count * m).reshape(m, count).T
-
-
-def by_node(full: Floats, node: Ints, count: int) -> tuple[Floats, Floats]:
-    """What a node's parts share (count, m) and what is each part's own (n, m).
-
-    With one or two parts of a kind a node has no median of its own: all is the part's. With
-    fewer than half of them comparable at this moment (or three), nothing can be told apart.
-    """
-    size = np.bincount(node, minlength=count)
-    comparable = _sizes(np.isfinite(full), node, count)
-    shared = grouped_median(full, node, count)
-    needed = np.maximum(3, (size + 1) // 2)[:, None]
-    shared = np.where(comparable >= needed, shared, np.nan)
-    single = (size < 3)[:, None]
-    taken = np.where(single, 0.0, shared)
-    return np.where(single, np.nan, shared), full - taken[node]
 
 
 def without_place(shared: Floats, place: Ints, spread: Floats) -> Floats:
@@ -135,8 +145,7 @@ def without_place(shared: Floats, place: Ints, spread: Floats) -> Floats:
     if count == 0:
         return shared
     median = grouped_median(shared, place, count)
-    usable = np.isfinite(shared) & (place >= 0)[:, None]
-    size = _sizes(usable, np.maximum(place, 0), count)
+    size = sizes(np.isfinite(shared) & (place >= 0)[:, None], np.maximum(place, 0), count)
     with np.errstate(invalid="ignore", divide="ignore"):
         chance = 2.0 * 1.25 * spread / np.sqrt(size)
         common = np.sign(median) * np.maximum(np.abs(median) - chance, 0.0)

@@ -4,12 +4,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigiron.detect.chance.multiplicity import Budget, cauchy, cutoff
-from bigiron.detect.deviation.state import State, Table
+from bigiron.detect.deviation.state import SHARED, State, Table
 from bigiron.detect.deviation.streams import GPU_STREAMS, NODE_STREAMS, Stream
 
 Floats = NDArray[np.float64]
 
-SHARED = "gpu@node"
 TOLD, SUSPECTED = 1, 2
 
 TELL = 10.0

@@ -18,11 +18,13 @@ Doubles = NDArray[np.float64]
 class Tracks(msgspec.Struct):
     """One row a unit, one column a stream (n, m).
 
-    The hour that runs: ``total``, ``count`` and ``plain_total``. The own past: ``base`` with the
+    The hour that runs: ``total``, ``count``, ``plain_total`` and ``mixed`` (how many of its
+    samples are from a node that several jobs share). The own past: ``base`` with the
     ``blocks`` it was learned from, ``first`` (the frozen commissioning baseline, NaN before it
     is), ``anchor`` (about which a baseline learned anew must stay, NaN: anywhere), ``squares``
-    over ``freedom`` of the own spread. The accumulation: ``level`` against the adapting and
-    ``level_first`` against the frozen baseline, ``last`` (the last z), ``since`` (epoch seconds),
+    over ``freedom`` of the own spread, as shares of the pooled one. The accumulation: ``level``
+    against the adapting and ``level_first`` against the frozen baseline, ``peak`` (the highest of
+    either since both left zero), ``slow`` (a running mean of z), ``since`` (epoch seconds),
     ``shift`` over ``shifted`` blocks since then, ``calm`` blocks of recovery. What came of it:
     ``chance`` (the p-value), ``opened`` (0 nothing, 1 told, 2 suspected), ``plain`` (the last
     hour's mean of what an operator reads).
@@ -31,6 +33,7 @@ class Tracks(msgspec.Struct):
     total: Small
     count: Small
     plain_total: Small
+    mixed: Small
     base: Small
     blocks: Small
     first: Small
@@ -39,7 +42,8 @@ class Tracks(msgspec.Struct):
     freedom: Small
     level: Small
     level_first: Small
-    last: Small
+    peak: Small
+    slow: Small
     since: Doubles
     shift: Small
     shifted: Small
@@ -49,22 +53,31 @@ class Tracks(msgspec.Struct):
     opened: NDArray[np.uint8]
 
 
-FILL = {"first": np.nan, "anchor": np.nan, "last": np.nan, "since": np.nan, "chance": np.nan}
+GPU, SHARED = "gpu", "gpu@node"
+"""The tables of GPUs, and of what the GPUs of a node share."""
+
+HOUR = ("total", "count", "plain_total", "mixed")
+
+FILL = {"first": np.nan, "anchor": np.nan, "since": np.nan, "chance": np.nan}
 """What a new unit holds; 0 where nothing is said."""
 
 
 class Shared(msgspec.Struct):
     """What the fleet shows of a table's streams: by kind of part (g kinds) and stream.
 
-    ``spreads`` (g, m, bins) counts the sizes of deviations, ``slopes`` (g, m, 2) sums products
-    and squares of the covariate, ``pairs`` (m, 2) sums products of successive z and squares,
-    ``null`` (m, bins) counts the accumulated sums of units that are not suspected.
+    ``spreads`` (2 g, m, bins) counts the sizes of deviations, of each kind first those from nodes
+    with one job, then those from nodes that several jobs share: parts of one node then do
+    different work, and differ more for it, for as long as the jobs last. ``slopes`` (g, m, 2)
+    sums products and squares of the covariate, ``pairs`` (2, m, 2) sums squares
+    of the running mean of z and of z itself, in both cases. ``null`` (m, bins) counts the heights
+    of excursions that ended, of units not suspected, in ``days`` (m,) at work.
     """
 
     spreads: Doubles
     slopes: Doubles
     pairs: Doubles
     null: Doubles
+    days: Doubles
 
 
 class Table(msgspec.Struct):
@@ -103,10 +116,11 @@ def new_table(units: tuple[str, ...], streams: tuple[Stream, ...], makes: int) -
         name: np.full((n, m), FILL.get(name, 0.0), _type(name)) for name in Tracks.__struct_fields__
     }
     shared = Shared(
-        np.zeros((makes, m, robust.BINS)),
+        np.zeros((2 * makes, m, robust.BINS)),
         np.zeros((makes, m, 2)),
-        np.zeros((m, 2)),
+        np.zeros((2, m, 2)),
         np.zeros((m, null.BINS)),
+        np.zeros(m),
     )
     return Table(units, tuple(s.name for s in streams), Tracks(**arrays), shared)
 
@@ -129,12 +143,14 @@ def moved(tracks: Tracks, index: NDArray[np.intp] | None) -> Tracks:
 
 def widened(shared: Shared, makes: int) -> Shared:
     """What is shared, a copy to write to, with room for so many kinds of parts."""
-    more = ((0, makes - shared.spreads.shape[0]), (0, 0), (0, 0))
+    added = makes - shared.slopes.shape[0]
+    more = ((0, added), (0, 0), (0, 0))
     return Shared(
-        np.pad(shared.spreads, more),
+        np.pad(shared.spreads, ((0, 2 * added), (0, 0), (0, 0))),
         np.pad(shared.slopes, more),
         shared.pairs.copy(),
         shared.null.copy(),
+        shared.days.copy(),
     )
 
 
@@ -162,17 +178,23 @@ def relearn(tracks: Tracks, rows: NDArray[np.bool_]) -> None:
     tracks.first = np.where(known, np.float32(np.nan), tracks.first)
 
 
+REPAIRED_BLOCKS = 24.0
+"""What a baseline counts for after a repair: it follows what is only a little different."""
+
+
 def repaired(tracks: Tracks, rows: NDArray[np.bool_]) -> None:
     """Units whose node came back from a drain: what was accumulated is dropped.
 
-    What is still wrong accumulates again; what is only different is learned, within bounds.
+    What is still wrong accumulates again. A part that was exchanged is another unit, with no
+    past; of the others the baselines follow faster and the frozen one is taken anew.
     """
-    relearn(tracks, rows)
-    for name in ("total", "count", "plain_total", "level", "level_first", "shift", "shifted"):
+    known = rows[:, None] & (tracks.blocks > 0)
+    tracks.blocks = np.where(known, np.minimum(tracks.blocks, REPAIRED_BLOCKS), tracks.blocks)
+    tracks.first = np.where(known, np.float32(np.nan), tracks.first)
+    for name in (*HOUR, "level", "level_first", "peak", "slow", "shift", "shifted", "calm"):
         getattr(tracks, name)[rows] = 0.0
-    tracks.calm[rows] = 0.0
     tracks.opened[rows] = 0
-    for name in ("last", "since", "chance"):
+    for name in ("since", "chance"):
         getattr(tracks, name)[rows] = np.nan
 
 

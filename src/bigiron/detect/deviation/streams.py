@@ -50,14 +50,14 @@ GPU_STREAMS = (
     Stream(
         "thermal_resistance",
         *(HIGH, "thermal_degradation", "fan_failure"),
-        *(0.015, 0.05, 0.08, 0.004),
+        *(0.015, 0.05, 0.04, 0.004),
         slope=1.0,
         metrics=("gpu_temp_celsius", "gpu_power_watts"),
     ),
     Stream(
         "memory_thermal_resistance",
         *(HIGH, "thermal_degradation", "fan_failure"),
-        *(0.015, 0.05, 0.08, 0.004),
+        *(0.015, 0.05, 0.04, 0.004),
         slope=0.8,
         metrics=("gpu_memory_temp_celsius", "gpu_power_watts"),
     ),
@@ -277,10 +277,15 @@ def _bandwidth(panel: Panel, rows: Rows) -> None:
         panel.plain[:, at] = shown
 
 
-def native_panel(rows: Rows, load: Floats) -> Panel | None:
+RAIL_LOAD = 0.4
+"""A rail that sags does so under load: below this share of the node's power it tells nothing."""
+
+
+def native_panel(rows: Rows, load: Floats, share: Floats) -> Panel | None:
     """The streams of nodes and of their sensors, of one kind; None if it has none of them.
 
-    ``load`` (n,) is the kilowatts that the GPUs of each row's node draw.
+    ``load`` (n,) is the kilowatts that the GPUs of each row's node draw, ``share`` (n,) that as a
+    share of the most they do; NaN where not told.
     """
     streams = tuple(s for s in NODE_STREAMS if s.metrics[0] in rows.values)
     if not streams:
@@ -290,6 +295,9 @@ def native_panel(rows: Rows, load: Floats) -> Panel | None:
     with np.errstate(invalid="ignore", divide="ignore"):
         least = np.array([_least(s) for s in streams])
         values = np.where(usable & (plain >= 0), np.log(np.maximum(plain, least)), np.nan)
+    for at, one in enumerate(streams):
+        if one.name == "rail_voltage":
+            values[share < RAIL_LOAD, at] = np.nan
     covariates = np.repeat(load[:, None], len(streams), axis=1)
     return Panel(streams, values, covariates, plain, usable[:, 0])
 
