@@ -13,6 +13,7 @@ from bigiron.model import (
     Batch,
     Change,
     CheckResult,
+    Closing,
     Device,
     Event,
     Fact,
@@ -53,6 +54,7 @@ class Stage:
         self.memory = Memory(Limits(gap_s=step_s / 2), fold_reads())
         self.standing = Standing()
         self.said: dict[tuple[str, str, str], float] = {}
+        self.closings: list[Closing] = []
         self.outcomes: list[Outcome] = []
         self.names = tuple(nodes)
         self.memory.take(
@@ -105,6 +107,11 @@ class Stage:
             Batch(self.now, jobs=jobs, states=states, checks=checks, maintenance=maintenance)
         )
 
+    def closes(self, *ids: str, because: str = "it was changed", ago_s: float = 0.0) -> None:
+        """A person says that these findings are over: it is so from the next turn on."""
+        at = self.now - timedelta(seconds=ago_s)
+        self.closings += [Closing(at, id_, "alice", because, 1) for id_ in ids]
+
     def run(self, minutes: float = 1) -> Outcome:
         """So much time passes; the last turn's outcome."""
         outcome = Outcome()
@@ -121,7 +128,10 @@ class Stage:
             for (node, device, metric), value in self.said.items()
         )
         self.memory.take(Batch(self.now, samples=samples))
-        after, outcome = turn(self.memory, self.standing, self.now, self.settings)
+        after, outcome = turn(
+            self.memory, self.standing, self.now, self.settings, tuple(self.closings)
+        )
+        self.closings.clear()
         self.standing = msgspec.json.decode(
             msgspec.json.encode(after, enc_hook=enc_hook), type=Standing
         )

@@ -71,6 +71,13 @@ def _show(found: Why, console: _Page) -> None:
         console.print("  no finding stands against it")
     for reason in found.reasons:
         _show_reason(reason, console)
+    for closing in found.asked:
+        who = f"  {closing.finding} is to be closed at the hub's next turn, says {closing.by}: "
+        console.print(who + printable(closing.because))
+    for row in found.closed:
+        line = Text(f"  {row.id} {row.finding.fault} on {row.finding.subject} ", style="dim")
+        line.append(f"{printable(row.because)} ({at(row.closed)} UTC)")
+        console.print(line)
 
 
 def _head(row: NodeRow) -> Text:

@@ -91,6 +91,21 @@ def recoveries(standing: Iterable[Finding], window: Window) -> Iterator[Recovery
                 yield Recovery(key, why)
 
 
+def waits_for_person(standing: Iterable[Finding], window: Window) -> Iterator[Finding]:
+    """Those of one node's standing findings that nothing but a person's word ends."""
+    standing = list(standing)
+    demanding: set[str] = set()
+    if any(finding.detector == NAME for finding in standing):
+        node = standing[0].subject.node
+        events = [event for event in window.events if event.node == node]
+        for incident in incidents(events, booted_s(window, node)):
+            if _clears(incident)[0] == "person":
+                demanding.add(f"{NAME}|{incident.code}|{_subject(incident).key}")
+    for finding in standing:
+        if finding.key in demanding or catalogue().find(finding.fault).clears == "person":
+            yield finding
+
+
 GOOD = {"ib.link_down": "ib.link_up", "nfs.not_responding": "nfs.ok"}
 """What says that something is well again."""
 

@@ -6,7 +6,7 @@ and writes down (shadow mode); nothing here touches a node or a scheduler.
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from time import monotonic
 
@@ -17,9 +17,9 @@ from bigiron.hub.memory import Limits
 from bigiron.hub.meters import Meters
 from bigiron.hub.plausible import plausible
 from bigiron.hub.poller import Arrival, Pulse
-from bigiron.hub.restore import STANDING, folds, remainder, restore, restored_names
+from bigiron.hub.restore import CLOSED, STANDING, folds, remainder, restore, restored_names
 from bigiron.hub.turn import Outcome, Settings, turn
-from bigiron.model import Batch, FindingChange, Note
+from bigiron.model import Batch, Closing, FindingChange, Note
 from bigiron.store.ledger import Ledger
 from bigiron.store.rows import JOINED
 from bigiron.store.samples import Samples
@@ -64,6 +64,7 @@ class Hub:
         self._beat = self._folded = float("-inf")
         self._problem = ""
         self._memory, self._standing = restore(ledger, self._limits, now)
+        self._closed = self._standing.closed
         self._names = restored_names(ledger, self._memory)
 
     @property
@@ -104,12 +105,14 @@ class Hub:
         log.warning("%s; what is remembered is read again", text)
         self._notes.append(Note(HUB, "the clock was set back"))
         self._memory, self._standing = restore(self.ledger, self._limits, now)
+        self._closed = self._standing.closed
         return now
 
     def _turn(self, now: datetime) -> Turn | None:
         began = monotonic()
+        closings = self.ledger.asked_to_close()
         self._take(now)
-        outcome = self._judge(now)
+        outcome = self._judge(now, closings)
         self.meters.turned(monotonic() - began)
         notes = (
             *self._notes,
@@ -139,9 +142,11 @@ class Hub:
             self._taken.append(msgspec.structs.replace(batch, samples=()))
             self._cursors[arrival.source] = arrival.cursor
 
-    def _judge(self, now: datetime) -> Outcome:
+    def _judge(self, now: datetime, closings: Sequence[Closing]) -> Outcome:
         try:
-            self._standing, outcome = turn(self._memory, self._standing, now, self._settings)
+            self._standing, outcome = turn(
+                self._memory, self._standing, now, self._settings, closings
+            )
         except Exception as error:
             # What came in is still written; a later turn judges it from memory or ledger.
             self.meters.failed_turns += 1
@@ -153,10 +158,19 @@ class Hub:
         """What is to be written of a turn; None if it brought nothing and no beat is due."""
         at = monotonic()
         beat, folded = at - self._beat >= BEAT_S, at - self._folded >= FOLD_S
-        brought = self._taken or outcome.changes or outcome.verdicts or outcome.actions
+        brought = (
+            self._taken
+            or outcome.changes
+            or outcome.verdicts
+            or outcome.actions
+            or outcome.answered
+        )
         if not (brought or beat or folded):
             return None
         state = {STANDING: remainder(self._standing)}
+        if self._standing.closed is not self._closed:
+            self._closed = self._standing.closed
+            state[CLOSED] = msgspec.json.encode(self._closed)
         if self._names.changed:
             state[JOINED] = msgspec.json.encode(self._names.joined)
             self._names.changed = False
@@ -175,6 +189,7 @@ class Hub:
             state,
             folded,
             self.meters.all(self.pulses, self._problem) if beat else (),
+            outcome.answered,
         )
 
     def _write(self, written: Turn) -> None:

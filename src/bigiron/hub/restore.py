@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from bigiron.detect.closing import Out
 from bigiron.detect.settle import Open, Pending
 from bigiron.detect.state import enc_hook
 from bigiron.hub.memory import Limits, Memory
@@ -16,6 +17,7 @@ from bigiron.store.ledger import Ledger
 from bigiron.store.rows import JOINED
 
 STANDING = "standing"
+CLOSED = "closed"
 FOLD = "fold:"
 DAY_S = 86_400.0
 
@@ -27,6 +29,7 @@ class Remainder(msgspec.Struct, frozen=True, omit_defaults=True):
     clear_since: dict[str, datetime] = {}
     flagged: dict[str, datetime] = {}
     ran: dict[str, datetime] = {}
+    out: dict[str, Out] = {}
 
 
 def restore(ledger: Ledger, limits: Limits, now: datetime) -> tuple[Memory, Standing]:
@@ -52,6 +55,11 @@ def restore(ledger: Ledger, limits: Limits, now: datetime) -> tuple[Memory, Stan
         flagged={node: min(now, at) for node, at in rest.flagged.items()},
         ran=_not_after(now, rest.ran),
         folds=_folds(stored),
+        closed={key: min(now, at) for key, at in _closed(stored).items()},
+        out={
+            node: msgspec.structs.replace(out, last=min(now, out.last))
+            for node, out in rest.out.items()
+        },
         serial=1,
     )
     return memory, standing
@@ -75,6 +83,7 @@ def remainder(standing: Standing) -> bytes:
             },
             standing.flagged,
             standing.ran,
+            standing.out,
         )
     )
 
@@ -85,6 +94,10 @@ def folds(standing: Standing) -> dict[str, bytes]:
         FOLD + name: msgspec.json.encode(state, enc_hook=enc_hook)
         for name, state in standing.folds.items()
     }
+
+
+def _closed(stored: Mapping[str, bytes]) -> dict[str, datetime]:
+    return msgspec.json.decode(stored.get(CLOSED, b"{}"), type=dict[str, datetime])
 
 
 def _folds(stored: Mapping[str, bytes]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from bigiron.decide.judge import differs, judge
 from bigiron.decide.policy import Policy, Scene, plan
 from bigiron.detect import Block, Declared, StatefulDetector, Window, detector, fold
 from bigiron.detect.checks import recoveries as check_recoveries
+from bigiron.detect.closing import Out, answer, returned, taken_out, unanswered
 from bigiron.detect.explain import Explaining, explain, released
 from bigiron.detect.fault import recoveries as fault_recoveries
 from bigiron.detect.hygiene import Clean
@@ -22,6 +23,7 @@ from bigiron.detect.state import dec_hook
 from bigiron.hub.memory import Memory
 from bigiron.model import (
     Action,
+    Closing,
     Finding,
     FindingChange,
     Health,
@@ -70,8 +72,8 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
     ``open`` are the findings that stand, by id; ``pending`` the claims not yet believed, by key;
     ``verdicts`` the last verdict of each node; ``actions`` those asked for, by key; ``flagged``
     when each node that is not well began to be so; ``ran`` when each detector last ran;
-    ``folds`` the stateful detectors' states, ``claims`` what each of them claims; ``serial`` the
-    newest batch seen.
+    ``folds`` the stateful detectors' states; ``serial`` the newest batch seen. ``closed`` is when
+    a person closed which claim, by key; ``out`` the nodes that a person took out of service.
     """
 
     open: dict[str, Open] = {}
@@ -82,6 +84,8 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
     flagged: dict[str, datetime] = {}
     ran: dict[str, datetime] = {}
     folds: dict[str, Any] = {}
+    closed: dict[str, datetime] = {}
+    out: dict[str, Out] = {}
     serial: int = 0
     time: datetime | None = None
 
@@ -95,12 +99,16 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a turn brought: changes of findings, changed verdicts, new actions, failed detectors."""
+    """What a turn brought: changes of findings, changed verdicts, new actions, failed detectors.
+
+    ``answered`` are the numbers of the requests to close a finding that were dealt with.
+    """
 
     changes: tuple[FindingChange, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     actions: tuple[Action, ...] = ()
     notes: tuple[Note, ...] = ()
+    answered: tuple[int, ...] = ()
 
 
 def fold_reads() -> frozenset[str]:
@@ -109,9 +117,16 @@ def fold_reads() -> frozenset[str]:
 
 
 def turn(
-    memory: Memory, standing: Standing, now: datetime, settings: Settings | None = None
+    memory: Memory,
+    standing: Standing,
+    now: datetime,
+    settings: Settings | None = None,
+    closings: Sequence[Closing] = (),
 ) -> tuple[Standing, Outcome]:
-    """One turn at ``now``. Neither memory nor standing is changed; a new standing is given."""
+    """One turn at ``now``. Neither memory nor standing is changed; a new standing is given.
+
+    ``closings`` are what people asked to be closed since the turn before.
+    """
     settings = settings or Settings()
     window = memory.window(
         now,
@@ -119,10 +134,12 @@ def turn(
         sustain_s=settings.sustain_s,
         declared=settings.declared,
     )
+    standing, told = _answered(standing, closings, memory, window)
     look = _Look(memory, standing, window, settings)
     look.stateless()
     look.stateful()
     look.ended()
+    look.claims = unanswered(look.claims, standing.closed, look.keys)
     look.explained()
     docket, changes = settle(
         Docket(standing.open, standing.pending, standing.next_id),
@@ -147,10 +164,25 @@ def turn(
         flagged=flagged,
         ran=look.ran,
         folds=look.folds,
+        closed=standing.closed,
+        out=standing.out,
         serial=memory.serial,
         time=now,
     )
-    return after, Outcome(tuple(changes), tuple(changed), new, tuple(look.notes))
+    answered = tuple(closing.number for closing in closings)
+    notes = tuple(look.notes)
+    return after, Outcome((*told, *changes), tuple(changed), new, notes, answered)
+
+
+def _answered(
+    standing: Standing, closings: Sequence[Closing], memory: Memory, window: Window
+) -> tuple[Standing, list[FindingChange]]:
+    """What stands after what people said of it and did with its nodes, and what that closed."""
+    touched = memory.touched(standing.serial, window.now)
+    out, back = taken_out(standing.out, window, touched)
+    said = [*closings, *returned(back, standing.open, window)]
+    open_, closed, changes = answer(standing.open, standing.closed, said, window.now)
+    return msgspec.structs.replace(standing, open=open_, closed=closed, out=out), changes
 
 
 class _Look:
@@ -164,6 +196,7 @@ class _Look:
         self.claims: list[Finding] = []
         self.recoveries: list[Recovery] = []
         self.reads: dict[str, tuple[str, ...]] = {}
+        self.keys = {held.finding.key for held in standing.open.values()}
         self.ran = dict(standing.ran)
         self.folds: dict[str, Any] = dict(standing.folds)
         self.notes: list[Note] = []
@@ -173,7 +206,7 @@ class _Look:
         window = replace(
             self.window,
             touched=self.memory.touched(self.standing.serial, self.window.now),
-            standing={held.finding.key for held in self.standing.open.values()},
+            standing=self.keys,
         )
         for plugin in detector:
             if plugin.name in self.settings.off:

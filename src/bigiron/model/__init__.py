@@ -6,6 +6,7 @@ Every noun is a frozen msgspec Struct, so it serialises to JSON as it stands.
 
 from bigiron.model.judged import (
     Action,
+    Closing,
     Evidence,
     Fault,
     Finding,
@@ -41,6 +42,7 @@ __all__ = [
     "Change",
     "CheckResult",
     "CheckStatus",
+    "Closing",
     "Device",
     "Event",
     "Evidence",

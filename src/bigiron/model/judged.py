@@ -96,6 +96,20 @@ class FindingChange(msgspec.Struct, frozen=True, omit_defaults=True):
     because: str = ""
 
 
+class Closing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A person's word that a finding (its id) is over as of ``time``, and ``because`` of what.
+
+    ``number`` is that of the request; 0, and no name in ``by``, where nobody asked for it but
+    someone did what says as much.
+    """
+
+    time: datetime
+    finding: str
+    by: str
+    because: str
+    number: int = 0
+
+
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     """The present judgement of a node and the findings (ids) it rests on."""
 

@@ -14,7 +14,7 @@ from typing import Self
 import msgspec
 from sqlalchemy import delete, select
 
-from bigiron.model import Action, Batch, Change, Event, FindingChange, Verdict
+from bigiron.model import Action, Batch, Change, Closing, Event, FindingChange, Verdict
 from bigiron.store import rows, schema
 from bigiron.store.database import FILE, explained, open_to_write
 from bigiron.store.known import Delta
@@ -110,6 +110,13 @@ class Ledger:
                 FindingChange(row.updated, row.id, Change.OPEN, rows.finding_of(row.finding))
                 for row in self._connection.execute(query)
             ]
+
+    def asked_to_close(self) -> list[Closing]:
+        """What people asked to be closed and no turn has dealt with yet, in order."""
+        table = schema.closings
+        query = select(table).where(table.c.applied.is_(None)).order_by(table.c.number)
+        with explained(self.path), self._connection.begin():
+            return list(map(rows.closing_of, self._connection.execute(query).mappings()))
 
     def last_finding(self) -> int:
         """The number of the newest finding there has ever been; 0 at first."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,6 +15,7 @@ from bigiron.errors import NoData
 from bigiron.model import (
     Action,
     Change,
+    Closing,
     Event,
     Evidence,
     Finding,
@@ -29,6 +31,9 @@ from bigiron.store.turn import Meter
 from bigiron.words import risk
 
 LIMIT = 1000
+CLOSED_SHOWN = 3
+BY_PEOPLE = ("closed by ", "returned to service ")
+"""So begins why a finding was closed, where a person closed it (``detect.closing``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,10 @@ class Why:
     node: NodeRow
     actions: tuple[Action, ...]
     reasons: tuple[Reason, ...]
+    asked: tuple[Closing, ...] = ()
+    """Requests to close one of these findings that no hub has taken up yet."""
+    closed: tuple[FindingRow, ...] = ()
+    """What people closed lately, newest first."""
 
 
 class Reading:
@@ -139,10 +148,16 @@ class Reading:
     ) -> list[FindingRow]:
         """The open findings, and with ``closed`` the closed ones, newest first."""
         table = schema.findings
-        query = select(table).order_by(table.c.opened.desc(), table.c.id.desc()).limit(limit)
+        query = select(table).order_by(table.c.opened.desc(), table.c.id.desc())
         if not closed:
             query = query.where(table.c.closed.is_(None))
-        return [f for f in map(_finding_row, self._every(query)) if not nodes or _about(f, nodes)]
+        if not nodes:
+            return list(map(_finding_row, self._every(query.limit(limit))))
+        own = self._every(query.where(table.c.node.in_(nodes)).limit(limit))
+        groups = map(_finding_row, self._every(query.where(table.c.node == "")))
+        about = islice((row for row in groups if _about(row, nodes)), limit)
+        found = [*map(_finding_row, own), *about]
+        return sorted(found, key=lambda row: (row.opened, row.id), reverse=True)[:limit]
 
     def events(
         self,
@@ -207,7 +222,14 @@ class Reading:
         groups = [f for f in self.findings(nodes=[node]) if f.finding.subject.by]
         known = {row.id: row for row in (*standing, *groups)}
         reasons = tuple(self._reason(row, node) for _, row in sorted(known.items()))
-        return Why(found[0], actions, reasons)
+        asked = tuple(closing for closing in self.asked() if closing.finding in known)
+        return Why(found[0], actions, reasons, asked, self._closed_by_people(node))
+
+    def asked(self) -> list[Closing]:
+        """The requests to close a finding that no hub has taken up yet, in order."""
+        table = schema.closings
+        query = select(table).where(table.c.applied.is_(None)).order_by(table.c.number)
+        return list(map(rows.closing_of, self._every(query)))
 
     def cursors(self) -> dict[str, str]:
         """How far each source has been read."""
@@ -260,6 +282,13 @@ class Reading:
                 and (not device or event.device in ("", device))
             ),
         )
+
+    def _closed_by_people(self, node: str) -> tuple[FindingRow, ...]:
+        table = schema.findings
+        told = or_(*(table.c.because.startswith(word) for word in BY_PEOPLE))
+        query = select(table).where(table.c.node == node, table.c.closed.is_not(None), told)
+        newest = query.order_by(table.c.closed.desc(), table.c.id.desc()).limit(CLOSED_SHOWN)
+        return tuple(map(_finding_row, self._every(newest)))
 
     def _events_as_moments(self, node: str, limit: int) -> Iterator[Moment]:
         table = schema.events

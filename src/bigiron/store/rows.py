@@ -10,6 +10,7 @@ from bigiron.model import (
     Action,
     ActionKind,
     CheckResult,
+    Closing,
     Event,
     Finding,
     FindingChange,
@@ -155,6 +156,11 @@ def change_row(change: FindingChange) -> Row:
 def finding_of(text: str) -> Finding:
     """The finding of its JSON."""
     return msgspec.json.decode(text, type=Finding)
+
+
+def closing_of(row: "RowMapping") -> Closing:
+    """The request of a row."""
+    return Closing(row["time"], row["finding"], row["by"], row["because"], row["number"])
 
 
 def verdict_row(verdict: Verdict) -> Row:

@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from bigiron.model import Device, Node
 
-VERSION = "0001"
+VERSION = "0002"
 """The newest migration; a ledger that says so is opened without asking Alembic."""
 
 
@@ -175,6 +175,22 @@ finding_changes = Table(
     *_texts(("id", "change", "because", "finding"), key=()),
 )
 Index("finding_changes_id", finding_changes.c.id)
+
+closings = Table(
+    "closings",
+    tables,
+    _number(),
+    Column("time", Utc, nullable=False),
+    *_texts(("finding", "by", "because"), key=()),
+    Column("applied", Utc),
+)
+# People's requests, written beside the hub's turns; few of them wait at any time.
+Index(
+    "closings_asked",
+    closings.c.number,
+    sqlite_where=text("applied IS NULL"),
+    postgresql_where=text("applied IS NULL"),
+)
 
 verdicts = Table(
     "verdicts",

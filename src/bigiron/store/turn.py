@@ -47,6 +47,8 @@ class Turn:
     folded: bool = False
     """``detector_state`` holds every fold as it is after all events up to this turn's."""
     meters: Sequence[Meter] = ()
+    answered: Sequence[int] = ()
+    """Numbers of the requests to close a finding that this turn has dealt with."""
 
 
 def write(to: Connection, turn: Turn, delta: Delta) -> None:
@@ -89,6 +91,10 @@ def _write_outcome(to: Connection, turn: Turn, delta: Delta) -> None:
     if turn.folded:
         newest = to.scalar(select(func.max(schema.events.c.number))) or 0
         upsert(to, schema.meta, [{"name": "folded", "value": str(newest)}], ["name"])
+    if turn.answered:
+        asked = schema.closings
+        done = update(asked).where(asked.c.number.in_(turn.answered))
+        to.execute(done.values(applied=turn.time))
     meters = {(m.name, m.label): _meter_row(m, turn.time) for m in turn.meters}
     upsert(to, schema.meters, list(meters.values()), ["name", "label"])
 
