@@ -5,13 +5,14 @@ one port in 24 hours (azurehpc-health-checks) or three "link downed" counts in 3
 (cyclecloud-healthagent).
 """
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import msgspec
 
 from bigiron.detect import Block, Fleet, fold
 from bigiron.detect.claims import Asks, claim
+from bigiron.detect.same_port import pairs
 from bigiron.model import ActionKind, Blame, Evidence, Finding, Recovery, Severity, Subject, When
 
 NAME = "flap"
@@ -38,9 +39,10 @@ UNKNOWN = Port()
 
 
 class Ports(msgspec.Struct, frozen=True):
-    """The ports by ``node/device``."""
+    """The ports by ``node/device``; ``same`` are those that the log knows by another name."""
 
     ports: dict[str, Port] = {}
+    same: dict[str, str] = {}
 
 
 class Flap:
@@ -65,7 +67,9 @@ class Flap:
                 key = f"{event.node}/{event.device}"
                 ports[key] = _logged(ports.get(key, UNKNOWN), event.time.timestamp(), event.count)
         now_s = block.time.timestamp()
-        return Ports(ports), list(_claims(ports, now_s))
+        found = _claims(ports, now_s)
+        same = state.same | _named_twice(found) if len(found) > 1 else state.same
+        return Ports(ports, same), _told_once(found, same)
 
 
 @fold(reads=READS)
@@ -99,27 +103,69 @@ def _recent(times: tuple[float, ...], now_s: float) -> tuple[float, ...]:
     return tuple(t for t in times if t >= now_s - DAY_S)[-KEEP:]
 
 
-def _claims(ports: dict[str, Port], now_s: float) -> Iterator[Finding]:
+class _Flapping(NamedTuple):
+    """A port that flaps, and the times by counter and by log that it went down."""
+
+    finding: Finding
+    counted: tuple[float, ...]
+    logged: tuple[float, ...]
+
+
+def _claims(ports: dict[str, Port], now_s: float) -> dict[str, _Flapping]:
+    """The ports that flap now."""
+    found: dict[str, _Flapping] = {}
     for key, port in ports.items():
+        if not port.counted and not port.logged:
+            continue
         counted = flaps(port.counted, now_s)
         logged = flaps(port.logged, now_s)
         times = max(counted, logged, key=len)
-        if not times:
-            continue
-        node, _, device = key.partition("/")
-        hours = (DAY_S if len(times) >= DAY_COUNT else SOON_S) / 3600
-        because = f"{device or 'the link'} went down {len(times)} times within {hours:.0f} hours."
-        since = datetime.fromtimestamp(times[0], UTC)
-        last = datetime.fromtimestamp(times[-1], UTC)
-        yield claim(
-            NAME,
-            "ib.flap",
-            Subject(node=node, device=device),
-            (because, "Collectives stall each time the link retrains."),
-            since=since,
-            evidence=(Evidence("sample", "link went down", last, metric=READS[0]),),
-            asks=FLAPPING,
-        )
+        if times:
+            found[key] = _Flapping(_finding(key, times), counted, port.logged)
+    return found
+
+
+def _named_twice(found: dict[str, _Flapping]) -> dict[str, str]:
+    """The ports that only counters tell of, and the log's name for each that has one."""
+    of_node: dict[str, tuple[dict[str, tuple[float, ...]], dict[str, tuple[float, ...]]]] = {}
+    for key, port in found.items():
+        logged, counted = of_node.setdefault(key.partition("/")[0], ({}, {}))
+        if not port.logged:
+            counted[key] = tuple(sorted(set(port.counted)))
+        elif not port.counted:
+            logged[key] = port.logged
+    same: dict[str, str] = {}
+    for logged, counted in of_node.values():
+        same |= pairs(logged, counted)
+    return same
+
+
+def _told_once(found: dict[str, _Flapping], same: dict[str, str]) -> list[Finding | Recovery]:
+    """What flaps, each port under one name: the log's, which was told first."""
+    told: list[Finding | Recovery] = []
+    for key, port in found.items():
+        other = same.get(key)
+        if other in found:
+            told.append(Recovery(port.finding.key, f"the same port as {other.partition('/')[2]}"))
+        else:
+            told.append(port.finding)
+    return told
+
+
+def _finding(key: str, times: tuple[float, ...]) -> Finding:
+    node, _, device = key.partition("/")
+    hours = (DAY_S if len(times) >= DAY_COUNT else SOON_S) / 3600
+    because = f"{device or 'the link'} went down {len(times)} times within {hours:.0f} hours."
+    last = datetime.fromtimestamp(times[-1], UTC)
+    return claim(
+        NAME,
+        "ib.flap",
+        Subject(node=node, device=device),
+        (because, "Collectives stall each time the link retrains."),
+        since=datetime.fromtimestamp(times[0], UTC),
+        evidence=(Evidence("sample", "link went down", last, metric=READS[0]),),
+        asks=FLAPPING,
+    )
 
 
 def flaps(times: tuple[float, ...], now_s: float) -> tuple[float, ...]:

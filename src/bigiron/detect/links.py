@@ -1,13 +1,14 @@
 """Links that are down or narrower than they should be, judged against their like."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from bigiron.detect import Key, Series, Window, detector
 from bigiron.detect.claims import Asks, claim, run_since, sampled, sustained
 from bigiron.detect.limits import codes_told
+from bigiron.detect.same_port import pairs
 from bigiron.detect.words import device_words, sentence
-from bigiron.model import ActionKind, Blame, Finding, Recovery, Severity, Subject, When
+from bigiron.model import ActionKind, Blame, Event, Finding, Recovery, Severity, Subject, When
 
 NAME = "links"
 
@@ -44,9 +45,14 @@ BUSY = 0.3
 def links(window: Window) -> Iterator[Finding | Recovery]:
     """Ports down, NVLinks inactive, PCIe links narrower or slower than their like."""
     told = codes_told(window)
-    yield from (
-        f for f in _ports(window) if (f.subject.node, f.subject.device, f.fault) not in told
-    )
+    down = [f for f in _ports(window) if (f.subject.node, f.subject.device, f.fault) not in told]
+    logged = _logged(window, down)
+    for finding in down:
+        line = logged.get((finding.subject.node, finding.subject.device))
+        if line is None:
+            yield finding
+        elif window.stands(finding.key):
+            yield Recovery(finding.key, f"told by the log as {line.code} of {line.device}")
     yield from _nvlinks(window)
     if window.single_look:
         yield from _counted(window)
@@ -95,6 +101,30 @@ def _ports(window: Window) -> Iterator[Finding]:
             confidence=1.0 if was or usual else 0.6,
             asks=asks,
         )
+
+
+def _logged(window: Window, down: Sequence[Finding]) -> dict[Key, Event]:
+    """The ports whose going down the log tells too, perhaps by another name, and its line.
+
+    That finding is enough: it ends when the log says that the link is up again.
+    """
+    nodes = {finding.subject.node for finding in down}
+    if not nodes or window.single_look:
+        return {}
+    last: dict[Key, Event] = {}
+    for event in window.events:
+        if event.node in nodes and event.code in ("ib.link_down", "ib.link_up") and event.time:
+            last[event.node, event.device] = event
+    lines = {key: e for key, e in last.items() if e.code == "ib.link_down"}
+    found: dict[Key, Event] = {}
+    for node in nodes:
+        ports = {f.subject.device: f.since for f in down if f.subject.node == node}
+        logged = {d: (e.time.timestamp(),) for (n, d), e in lines.items() if n == node and e.time}
+        counted = {d: (s.timestamp(),) for d, s in ports.items() if s and d not in logged}
+        alone = {d: times for d, times in logged.items() if d not in ports}
+        same = pairs(alone, counted) | {d: d for d in ports if d in logged}
+        found |= {(node, device): lines[node, other] for device, other in same.items()}
+    return found
 
 
 def _nvlinks(window: Window) -> Iterator[Finding]:

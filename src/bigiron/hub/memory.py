@@ -6,6 +6,7 @@ one device keeps its first occurrences and a count.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -66,8 +67,8 @@ class Memory:
         limits = self.limits
         self._shelf = Shelf(limits.series_s, limits.gap_s, limits.recent_samples, frozenset(reads))
         self._facts: dict[Key, dict[str, Fact]] = {}
-        self._facts_at = 0
-        """Counts changes of nodes, devices and facts."""
+        self._facts_at: Counter[str] = Counter()
+        """Counts changes of facts by name, and of nodes and devices under ""."""
         self._events = Happenings(limits.events_per_key)
         self._jobs: dict[tuple[str, datetime | None], Job] = {}
         self._states: dict[str, NodeState] = {}
@@ -96,12 +97,12 @@ class Memory:
         for by_key in (self._devices, self._names, self._facts, self._units):
             for key in [key for key in by_key if key[0] == node]:
                 del by_key[key]
-        self._facts_at += 1
+        self._facts_at[""] += 1
         self._shelf.forget(node)
         self._events.forget(node)
 
     def _take(self, batch: Batch) -> None:
-        self._facts_at += bool(batch.nodes or batch.devices)
+        self._facts_at[""] += bool(batch.nodes or batch.devices)
         for node in batch.nodes:
             self._nodes[node.name] = _merge(self._nodes.get(node.name), node)
         for device in batch.devices:
@@ -125,7 +126,7 @@ class Memory:
 
     def _know(self, node: str, time: datetime) -> None:
         if node not in self._nodes:
-            self._facts_at += 1
+            self._facts_at[""] += 1
             self._nodes[node] = Node(node)
         time_s = time.timestamp()
         if time_s > self._seen.get(node, float("-inf")):
@@ -135,7 +136,7 @@ class Memory:
         if not (batch.samples or batch.columns):
             return
         self.sampled = self.serial
-        told = [self._shelf.place(readings, self.serial, self._name) for readings in batch.columns]
+        told = self._shelf.place(batch.columns, self.serial, self._name)
         told.append(self._shelf.add(batch.samples, batch.time, self.serial, self._name))
         for node, time_s in newest_of(told).items():
             self._know(node, datetime.fromtimestamp(time_s, batch.time.tzinfo))
@@ -152,13 +153,15 @@ class Memory:
         device = self._name(fact.node, fact.device)
         if device and fact.name in ("bus", "uuid", "serial") and isinstance(fact.value, str):
             self._identify(fact.node, device, fact.name, fact.value)
+        if device and fact.name == "netdev" and fact.value != device:
+            self._also_named(fact.node, str(fact.value).lower(), device)
         of_key = self._facts.setdefault((fact.node, device), {})
         old = of_key.get(fact.name)
         if old is not None and old.time and fact.time and old.time > fact.time:
             return
         if old is not None and old.value == fact.value:
             return  # its time tells since when it has been so
-        self._facts_at += 1
+        self._facts_at[fact.name] += 1
         of_key[fact.name] = msgspec.structs.replace(fact, device=device)
 
     def _state(self, state: NodeState, at: datetime) -> None:
@@ -192,11 +195,15 @@ class Memory:
             if self._units.get(before) == ident:
                 del self._units[before]
             self._units[node, device] = ident
-        if ident in ("", device):
-            return
-        self._names[node, ident] = device
-        self._shelf.renamed(node, ident, device)
-        self._events.rename(node, ident, device)
+        if ident not in ("", device):
+            self._also_named(node, ident, device)
+            self._shelf.renamed(node, ident, device)
+
+    def _also_named(self, node: str, name: str, device: str) -> None:
+        """Logs know this device by another name, too."""
+        if self._names.get((node, name)) != device:
+            self._names[node, name] = device
+            self._events.rename(node, name, device)
 
     def _name(self, node: str, device: str) -> str:
         if not device or (":" not in device and "-" not in device):
@@ -213,8 +220,10 @@ class Memory:
         device = self._name(event.node, event.device)
         if event.code.startswith("ib.") and (event.node, device) not in self._devices:
             found = _ADDRESS.search(event.text)
+            named = self._names.get((event.node, device.lower()), device)
             if found is not None:
-                return self._names.get((event.node, found[0].lower()), device)
+                return self._names.get((event.node, found[0].lower()), named)
+            return named
         return device
 
     # --- out
