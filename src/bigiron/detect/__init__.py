@@ -9,6 +9,7 @@ longer claims it while it could see all it reads for that subject. A detector th
 (``reads=()``) is never closed by silence.
 """
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -98,6 +99,12 @@ class Columnar(Mapping[Key, Series], ABC):
         return [self.names[row] for row in fresh[passes[which]].tolist()]
 
 
+def _later(one: "NDArray[np.float64]", other: "NDArray[np.float64]") -> "NDArray[np.float64]":
+    import numpy as np
+
+    return np.maximum(one, other)
+
+
 @dataclass(frozen=True, slots=True)
 class Fleet:
     """What is known of the nodes and their parts.
@@ -125,17 +132,29 @@ class Declared:
 
 
 @dataclass(frozen=True, slots=True)
+class Exempt:
+    """Values of a fact (none: any) that some nodes may have until a time, and why."""
+
+    nodes: frozenset[str]
+    fact: str
+    values: tuple[FactValue, ...]
+    until: datetime
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """What was known over the stretch of time that ends at ``now``.
 
     ``fresh_s`` is how old a sample may be to count as seen. ``sustain_s`` is how long a gauge
     must stay bad before it is believed; 0 means that this is a single look (a file, a scan) and
     that nothing more will come. ``seen`` is the time, in epoch seconds, of the newest word of
-    each node, whatever it was about. ``declared`` is the site's own golden config. ``touched``
+    each node, whatever it was about. ``declared`` is the site's own golden config,
+    ``exempt`` what may differ from it for a while. ``touched``
     names the nodes that have new events since the last look; None if all are to be looked at.
     ``standing`` are the keys of the findings that stand, whose end alone is news; None if they
-    are not told. ``facts_at`` tells whether any fact, node or device is another than before: it
-    is the same number while they are the same; -1 if that is not known.
+    are not told. ``facts_at`` counts the changes of facts, by name, and of nodes and devices,
+    under ""; None if they are not counted.
     """
 
     now: datetime
@@ -151,9 +170,10 @@ class Window:
     sustain_s: float = 600.0
     seen: Mapping[str, float] = field(default_factory=dict)
     declared: Sequence[Declared] = ()
+    exempt: Sequence[Exempt] = ()
     touched: frozenset[str] | None = None
     standing: Collection[str] | None = None
-    facts_at: int = -1
+    facts_at: Mapping[str, int] | None = None
 
     def stands(self, key: str) -> bool:
         """Whether the end of the finding with this key would be news."""
@@ -186,14 +206,33 @@ class Window:
             if series.times and series.times[-1] >= oldest:
                 yield key, series.values[-1]
 
-    def heard(self, metric: str) -> Iterator[tuple[Key, float]]:
-        """When, in epoch seconds, each subject was last heard, however long ago."""
-        of_metric = self.series.get(metric, {})
-        if isinstance(of_metric, Columnar):
-            pairs = zip(of_metric.names, of_metric.last_times.tolist(), strict=True)
-            yield from ((key, time_s) for key, time_s in pairs if time_s > NEVER)
-            return
-        yield from ((key, series.times[-1]) for key, series in of_metric.items() if series.times)
+    def heard(self, metrics: Iterable[str]) -> dict[Key, float]:
+        """When, in epoch seconds, each subject was last heard by any of these metrics."""
+        heard: dict[Key, float] = {}
+        for names, times in self._last_times(metrics):
+            if not heard:
+                heard = {k: t for k, t in zip(names, times, strict=True) if t > NEVER}
+                continue
+            for key, time_s in zip(names, times, strict=True):
+                if time_s > heard.get(key, NEVER):
+                    heard[key] = time_s
+        return heard
+
+    def _last_times(
+        self, metrics: Iterable[str]
+    ) -> Iterator[tuple[Sequence[Key], Sequence[float]]]:
+        """Subjects and when each was last heard, -inf if never; columns of the same are joined."""
+        joined: dict[int, tuple[Sequence[Key], list[NDArray[np.float64]]]] = {}
+        for metric in metrics:
+            of_metric = self.series.get(metric, {})
+            if isinstance(of_metric, Columnar):
+                names = of_metric.names
+                joined.setdefault(id(names), (names, []))[1].append(of_metric.last_times)
+            else:
+                told = [(key, s.times[-1]) for key, s in of_metric.items() if s.times]
+                yield [key for key, _ in told], [time_s for _, time_s in told]
+        for subjects, arrays in joined.values():
+            yield subjects, functools.reduce(_later, arrays).tolist()
 
     def last(self, metric: str) -> Iterator[tuple[Key, float]]:
         """The newest value of each subject, however old."""

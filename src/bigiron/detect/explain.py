@@ -13,8 +13,7 @@ import msgspec
 
 from bigiron.detect import Window
 from bigiron.detect.claims import Asks, claim
-from bigiron.detect.planned import GRACE as PLANNED_GRACE
-from bigiron.detect.planned import OUT, Calendar, meant_from
+from bigiron.detect.planned import Away, Calendar, away
 from bigiron.detect.settle import Open
 from bigiron.detect.shared_cause import families
 from bigiron.detect.shared_cause.places import levels
@@ -36,7 +35,13 @@ BEFORE = timedelta(minutes=10)
 GRACE = timedelta(hours=1)
 """After a cause is over its members still show it: heat leaves slowly, means are of hours."""
 
+KEPT = timedelta(days=1)
+"""What a count of a day remembers of a cause is still that cause's."""
+
 GROUP = Asks(Severity.WARNING, ActionKind.NONE, When.NEVER, Blame.FACILITY)
+
+OWN = frozenset({"", "gpu", "memory"})
+"""Families of what nobody plans: only a node's own turn excuses it, not the whole window."""
 
 NEVER_PLANNED = frozenset({"golden"})
 """Who says what is wrong after planned work, and so must not be silenced by it."""
@@ -54,6 +59,10 @@ class Cause(msgspec.Struct, frozen=True):
     marked: int = 0
     """How many members showed it when it was found from their claims; 0 if found otherwise."""
 
+    def covers(self, time: datetime) -> bool:
+        """Whether something that happened then may be its doing."""
+        return self.since - BEFORE <= time <= self.until + GRACE
+
 
 class Held(msgspec.Struct, frozen=True):
     """A claim held back, why (a cause's key, or planned work) and when it was last made."""
@@ -61,14 +70,6 @@ class Held(msgspec.Struct, frozen=True):
     finding: Finding
     why: str
     last: datetime
-
-
-class Away(msgspec.Struct, frozen=True):
-    """When a node was out of service by someone's word; ``until`` None while it is."""
-
-    since: datetime
-    until: datetime | None
-    what: str
 
 
 class Explaining(msgspec.Struct, frozen=True):
@@ -118,9 +119,9 @@ class _Stage:
         self.recoveries = list(recoveries)
         self.events_only = events_only
         self.opened = {held.finding.key: (id_, held) for id_, held in standing.items()}
-        self.calendar = Calendar(self.now, window.maintenance, window.states)
+        self.away = away(state.away, window.states, self.now)
+        self.calendar = Calendar(self.now, window.maintenance, window.states, self.away)
         self.causes = dict(state.causes)
-        self.away = _away(state.away, window)
         self.held: dict[str, Held] = {}
 
     def run(self) -> tuple[Explaining, list[Finding], list[Recovery]]:
@@ -147,7 +148,9 @@ class _Stage:
             if subject.by and finding.fault in families.EXPLAINS:
                 since = finding.since or self.now
                 known = self.causes.get(finding.key)
-                if known is not None:
+                if known is not None and known.until + GRACE < since:
+                    self.causes[f"{finding.key}@{known.since:%Y%m%dT%H%M%S}"] = known
+                elif known is not None:
                     since = min(since, known.since)
                 self.causes[finding.key] = Cause(
                     finding.fault, subject.by, subject.group, subject.members, since, self.now
@@ -212,7 +215,8 @@ class _Stage:
         members = tuple(sorted({*hit.members}))
         cause = Cause(fault, hit.by, hit.group, members, since, self.now, len(hit.marked))
         key = f"{NAME}|{fault}|{hit.by}:{hit.group}"
-        if key not in self.causes or self.causes[key].marked:
+        before = self.causes.get(key)
+        if before is None or before.marked or before.until + GRACE < since:
             self.causes[key] = cause
             shown = [of_node[node][1] for node in hit.marked[:5]]
             self.claims.append(_group(cause, family, hit, shown))
@@ -236,40 +240,41 @@ class _Stage:
         for key, cause in list(self.causes.items()):
             if cause.until < self.now and cause.marked and key in self.opened:
                 self.recoveries.append(Recovery(key, "most of its nodes are well again"))
-            if self.now - cause.until > GRACE:
+            if self.now - cause.until > KEPT:
                 del self.causes[key]
 
     # --- members
 
     def _why(self, finding: Finding) -> str:
         """The cause or the planned work that explains a claim; "" if it is the node's own."""
-        family = families.family(finding.fault)
-        began = self._began(finding)
-        if family:
-            for key, cause in self.causes.items():
-                if finding.subject.node not in cause.members:
-                    continue
-                explains = family in families.EXPLAINS[cause.fault]
-                if explains and cause.since - BEFORE <= began <= cause.until + GRACE:
-                    return key
+        for key, cause in self.causes.items():
+            if finding.subject.node in cause.members and self._explains(cause, finding):
+                return key
         return self._planned(finding)
+
+    def _explains(self, cause: Cause, finding: Finding) -> bool:
+        """Whether what a claim rests on all came while a cause it may have was on.
+
+        A single event is let go soon after: what it did may last. A count of a day may have begun
+        under an earlier cause of the same kind.
+        """
+        if families.family(finding.fault) not in families.EXPLAINS[cause.fault]:
+            return False
+        if self.now > cause.until + GRACE and finding.detector in self.events_only:
+            return False
+        times = [self._began(finding), *(e.time for e in finding.evidence if e.time is not None)]
+        alike = [
+            c for c in self.causes.values() if c.fault == cause.fault and c.group == cause.group
+        ]
+        return cause.covers(max(times)) and any(c.covers(min(times)) for c in alike)
 
     def _planned(self, finding: Finding) -> str:
         if finding.detector in NEVER_PLANNED or finding.severity is Severity.INFO:
             return ""
-        node, began = finding.subject.node, self._began(finding)
-        planned = self.calendar.excuses(node, began)
-        if planned is not None and not self._overdue(node):
-            return planned.what
-        away = self.away.get(node)
-        if away is None or began < away.since:
-            return ""
-        over = away.until is not None and self.now > away.until + PLANNED_GRACE
-        return "" if over else away.what
-
-    def _overdue(self, node: str) -> bool:
-        """Whether planned work is over and its grace too: what is still so is told."""
-        return self.calendar.at_work(node) is None and self.calendar.late(node) is not None
+        own = families.family(finding.fault) in OWN
+        began = self._began(finding)
+        planned = self.calendar.excuses(finding.subject.node, began, own=own)
+        return planned.what if planned is not None else ""
 
     def _began(self, finding: Finding) -> datetime:
         known = self.opened.get(finding.key)
@@ -317,26 +322,3 @@ def _group(cause: Cause, family: str, hit: Hit, shown: Iterable[Finding]) -> Fin
         confidence=round(1 - min(hit.chance, 0.5), 3),
         asks=GROUP,
     )
-
-
-def _away(before: Mapping[str, Away], window: Window) -> dict[str, Away]:
-    """Who is and lately was out of service by an operator's or the scheduler's calendar's word."""
-    after: dict[str, Away] = {}
-    for node, away in before.items():
-        state = window.states.get(node)
-        out = state is not None and state.state in OUT
-        if away.until is None and not out:
-            back = (state.since if state is not None else None) or window.now
-            after[node] = msgspec.structs.replace(away, until=back)
-        elif out or (away.until is not None and window.now - away.until <= GRACE):
-            after[node] = away
-    for node, state in window.states.items():
-        if state.state in OUT:
-            known = after.get(node)
-            if known is None or known.until is not None:
-                reason = f": {state.reason}" if state.reason else ""
-                if state.since is None:
-                    state = msgspec.structs.replace(state, since=state.time or window.now)
-                what = f"planned work ({state.state}{reason})"
-                after[node] = Away(meant_from(state), None, what)
-    return after

@@ -68,7 +68,6 @@ RULES = (
     Rule("xid.48", "xid.172", "device", CHAIN_S),
     Rule("xid.171", "xid.48", "device", SLACK_S),
     Rule("xid.172", "xid.48", "device", SLACK_S),
-    Rule("xid.63", "xid.94", "device", 60.0),
     Rule("xid.63", "xid.64", "device", 60.0),
     Rule("xid.94", "xid.63", "device", CHAIN_S),
     Rule("xid.94", "xid.95", "device", CHAIN_S),
@@ -123,6 +122,14 @@ ABSORBS = (
     Rule("xid.79", "nvrm.fallen_off", "device", 60.0),
     Rule("xid.79", "nvrm.gpu_lost", "device", 60.0),
     Rule("amdgpu.lost", "pcie", "node", 60.0),
+    # Remapping is bookkeeping: logged first or last, the error it answers is the cause.
+    *(
+        Rule(cause, sign, "device", 60.0)
+        for cause in ("xid.48", "xid.94", "xid.95")
+        for sign in ("xid.63", "xid.64")
+    ),
+    Rule("xid.48", "xid.94", "device", SLACK_S),
+    Rule("xid.48", "xid.95", "device", SLACK_S),
 )
 """Events *before* the named cause that are its first signs and better told under its name."""
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from bigiron.detect import Key, Series, Window, detector
 from bigiron.detect.claims import INFO, Asks, claim
 from bigiron.detect.fewer import GONE, LOST, fewer
+from bigiron.detect.planned import Calendar
 from bigiron.model import (
     ActionKind,
     Blame,
@@ -42,8 +43,6 @@ UNSEEN = Asks(Severity.WARNING, ActionKind.CHECK, When.NOW, Blame.UNKNOWN)
 
 LAG_S = 35.0
 """Two scrapes at the usual fifteen seconds, and some."""
-
-OUT = frozenset({"drain", "down", "maint"})
 
 
 @dataclass(slots=True)
@@ -113,17 +112,14 @@ def _shown(window: Window, pulse: Pulse) -> Set[str]:
 
 def _pulses(window: Window) -> dict[str, Pulse]:
     pulses: dict[str, Pulse] = {}
-    for metric in PULSE:
-        for (node, device), time_s in window.heard(metric):
-            pulse = pulses.get(node)
-            if pulse is None:
-                pulse = pulses[node] = Pulse()
-            if time_s > pulse.gpus.get(device, 0.0):
-                pulse.gpus[device] = time_s
-    for metric in HOST_PULSE:
-        for (node, _), _ in window.heard(metric):
-            if node not in pulses:
-                pulses[node] = Pulse()
+    for (node, device), time_s in window.heard(PULSE).items():
+        pulse = pulses.get(node)
+        if pulse is None:
+            pulse = pulses[node] = Pulse()
+        pulse.gpus[device] = time_s
+    for node, _ in window.heard(HOST_PULSE):
+        if node not in pulses:
+            pulses[node] = Pulse()
     return pulses
 
 
@@ -152,9 +148,11 @@ def _nodes(
         yield claim(NAME, fault, group, (text,), since=_since(window, nodes), asks=INFO)
         return
     yield Recovery(f"{NAME}|{fault}|{group.key}", "most nodes are seen again")
+    calendar = Calendar(window.now, window.maintenance, window.states)
     for node in nodes:
-        planned = _planned(window, node)
+        planned = _planned(calendar, node)
         quiet = planned or fault == "node.exporter_down"
+        planned = planned or _overdue(calendar, node)
         text = f"{node}: {what}" if fault == "node.exporter_down" else f"{node} {what} any more"
         because = (f"{text}.", planned, "What is not seen is not known to be healthy.")
         yield claim(
@@ -173,15 +171,19 @@ def _since(window: Window, nodes: list[str]) -> datetime | None:
     return datetime.fromtimestamp(min(times), UTC) if times else None
 
 
-def _planned(window: Window, node: str) -> str:
-    """Why a node may rightly be away; "" if nobody said so."""
-    for work in window.maintenance:
-        if work.start <= window.now <= work.end and node in work.nodes:
-            return f"There is planned work on it ({work.kind or 'maintenance'})."
-    state = window.states.get(node)
-    if state is not None and state.state in OUT:
-        return f"The scheduler has it out of service ({state.state}: {state.reason or '-'})."
-    return ""
+def _planned(calendar: Calendar, node: str) -> str:
+    """Why a node may rightly be away; "" if nobody said so. A scheduler's "down" is no plan."""
+    planned = calendar.at_work(node)
+    return f"There is {planned.what}." if planned is not None else ""
+
+
+def _overdue(calendar: Calendar, node: str) -> str:
+    """That planned work is over and the node has not come back; "" if it was not planned."""
+    work = calendar.late(node)
+    if work is None:
+        return ""
+    kind = work.kind or "maintenance"
+    return f"Planned work on it ({kind}) ended at {work.end:%Y-%m-%d %H:%M}; it has not come back."
 
 
 def _gpus(window: Window, node: str, pulse: Pulse, lost: Set[Key]) -> Iterator[Finding | Recovery]:
@@ -192,7 +194,8 @@ def _gpus(window: Window, node: str, pulse: Pulse, lost: Set[Key]) -> Iterator[F
             continue
         if last_s >= oldest_s:
             again = f"{NAME}|gpu.missing|{node}/{device}"
-            yield from _again(window, again, "it is seen again")
+            if window.stands(again):
+                yield Recovery(again, "it is seen again")
             continue
         if (node, device) in lost:
             continue

@@ -1,0 +1,154 @@
+"""A node that stopped or started again without being asked to.
+
+Known by a boot time that changes while the scheduler counted on the node, or by the scheduler's
+"down" on a node that has also fallen silent. Planned reboots, and those of nodes that someone
+took out of service, are none.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from bigiron.detect import Block, Fleet, fold
+from bigiron.detect.claims import Asks, claim
+from bigiron.detect.planned import OUT, Calendar
+from bigiron.model import ActionKind, Blame, Evidence, Finding, Recovery, Severity, Subject, When
+
+if TYPE_CHECKING:
+    from bigiron.detect.hygiene import Clean
+
+NAME = "crash"
+READS = ("node_boot_time_seconds",)
+
+QUIET_S = 86_400.0
+"""A node that has run for a day since is well again."""
+
+BOOT_S = 60.0
+"""Boot times are computed from an uptime and wobble by seconds; more is another boot."""
+
+MANY = 0.3
+"""So many silent at once: the monitoring is at fault, no node."""
+
+GONE = Asks(Severity.CRITICAL, ActionKind.CHECK, When.NOW, Blame.HOST)
+AGAIN = Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END, Blame.HOST)
+
+
+class Crash(msgspec.Struct, frozen=True):
+    """One node's crash: when it was last heard before, when it booted (None: not yet)."""
+
+    since_s: float
+    booted_s: float | None = None
+    reason: str = ""
+
+
+class State(msgspec.Struct, frozen=True):
+    """By node: when it was last heard and last booted (epoch seconds), how it stood with the
+    scheduler at the step before, and its crash.
+    """
+
+    heard: dict[str, float] = {}
+    booted: dict[str, float] = {}
+    stood: dict[str, str] = {}
+    crashed: dict[str, Crash] = {}
+
+
+class Crashes:
+    """Watches boots and silences."""
+
+    name: str = NAME
+    reads: tuple[str, ...] = READS
+
+    def start(self, fleet: Fleet) -> State:
+        """No node is known."""
+        del fleet
+        return State()
+
+    def step(self, state: State, block: Block) -> tuple[State, list[Finding | Recovery]]:
+        """The state after a block, and the nodes that crashed."""
+        clean = block.clean
+        if clean is None:
+            return state, []
+        now_s = clean.time_s
+        present = _present(clean)
+        heard = {**state.heard, **dict.fromkeys(present, now_s)}
+        boots = zip(clean.nodes, clean.booted_s.tolist(), strict=True)
+        booted = state.booted | {node: boot_s for node, boot_s in boots if boot_s == boot_s}
+        crashed = state.crashed | dict(_new(state, block, booted, present))
+        found: list[Finding | Recovery] = []
+        for node, crash in list(crashed.items()):
+            if crash.booted_s is None and node in present:
+                crash = crashed[node] = _back(crash, booted.get(node), now_s)
+            if crash.booted_s is not None and now_s - crash.booted_s >= QUIET_S:
+                del crashed[node]
+                found.append(Recovery(f"{NAME}|node_crash|{node}", "it has run for a day since"))
+            else:
+                found.append(_claim(node, crash))
+        stood = {node: told.state for node, told in block.states.items()}
+        return State(heard, booted, stood, crashed), found
+
+
+@fold(reads=READS)
+def crash() -> Crashes:
+    """Nodes that stopped or started again without being asked to."""
+    return Crashes()
+
+
+def _present(clean: "Clean") -> set[str]:
+    """The nodes of which anything was heard at this step."""
+    present: set[str] = set()
+    for rows in clean.rows.values():
+        heard = rows.present.nonzero()[0]
+        present |= {clean.nodes[at] for at in set(rows.node[heard].tolist())}
+    return present
+
+
+def _new(
+    state: State, block: Block, booted: dict[str, float], present: set[str]
+) -> Iterator[tuple[str, Crash]]:
+    calendar = Calendar(block.time, block.maintenance, block.states)
+    silent = [n for n in state.heard if n not in present]
+    many = len(silent) > max(2, MANY * len(state.heard))
+    for node, boot_s in booted.items():
+        before = state.booted.get(node)
+        if before is None or boot_s <= before + BOOT_S:
+            continue
+        counted_on = node in state.stood and state.stood[node] not in OUT
+        if counted_on and calendar.at_work(node) is None and node not in state.crashed:
+            since_s = min(state.heard.get(node, boot_s), boot_s)
+            yield node, Crash(since_s, boot_s)
+    for node in [] if many else silent:
+        told = block.states.get(node)
+        if told is None or told.state != "down" or node in state.crashed:
+            continue
+        if calendar.at_work(node) is None:
+            yield node, Crash(state.heard[node], None, told.reason)
+
+
+def _back(crash: Crash, boot_s: float | None, now_s: float) -> Crash:
+    """A node that is heard again has booted; if its boot time does not say so, it was cut off."""
+    at_s = boot_s if boot_s is not None and boot_s > crash.since_s else now_s
+    return msgspec.structs.replace(crash, booted_s=at_s)
+
+
+def _claim(node: str, crash: Crash) -> Finding:
+    since = datetime.fromtimestamp(crash.since_s, UTC)
+    if crash.booted_s is None:
+        said = f" ({crash.reason})" if crash.reason else ""
+        text = (
+            f"{node} is silent since {since:%Y-%m-%d %H:%M:%S}, and down for its scheduler{said}."
+        )
+    else:
+        boot = datetime.fromtimestamp(crash.booted_s, UTC)
+        text = f"{node} started again at {boot:%Y-%m-%d %H:%M:%S}; nobody had planned it."
+    return claim(
+        NAME,
+        "node_crash",
+        Subject(node=node),
+        (text, "What stopped it should be known before a job counts on it."),
+        since=since,
+        evidence=(Evidence("sample", "its last sample before", since, metric=READS[0]),),
+        confidence=0.9,
+        asks=GONE if crash.booted_s is None else AGAIN,
+    )

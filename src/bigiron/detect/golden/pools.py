@@ -1,0 +1,211 @@
+"""Who should hold the same value of a fact, and who does: sorted until a fact changes."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from bigiron.detect import Key, Window
+from bigiron.detect.consensus import share_above
+from bigiron.detect.golden import facts
+from bigiron.detect.golden.facts import Relevant
+from bigiron.model import Fact, FactValue
+
+CONSENSUS = 0.9
+"""A value is golden if nearly surely more than this share of the fleet holds it (methods.md 3.4:
+a Dirichlet majority, told by its marginal Beta)."""
+
+CERTAINTY = 0.95
+MIN_NODES = 20
+MIN_UNANIMOUS = 8
+"""With fewer than 20 nodes all others must agree, and there must be at least eight."""
+
+
+class Held(NamedTuple):
+    """One subject's value of a fact."""
+
+    key: Key
+    fact: Fact
+
+
+class Like(NamedTuple):
+    """What the subjects of a pool have in common besides the fact's name."""
+
+    sku: str
+    role: str
+    kind: str
+    model: str
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The subjects that should share a fact's value; ``nodes`` hold these values.
+
+    ``counts`` is by node: on how many each value was seen.
+    """
+
+    name: str
+    like: Like
+    relevant: Relevant
+    held: Sequence[Held]
+    nodes: Mapping[str, frozenset[FactValue]]
+    counts: Mapping[FactValue, int]
+
+    @property
+    def usual(self) -> FactValue:
+        """The value that most nodes hold."""
+        return max(self.counts, key=lambda value: (self.counts[value], str(value)))
+
+    def since(self, value: FactValue) -> dict[str, datetime]:
+        """Since when each node has held a value; those for which that is known."""
+        times: dict[str, datetime] = {}
+        for held in self.held:
+            if held.fact.value == value and held.fact.time is not None:
+                node = held.key[0]
+                times[node] = min(held.fact.time, times.get(node, held.fact.time))
+        return times
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """The facts: what is not as declared, by node, name and what is; and pools that differ."""
+
+    differing: Mapping[tuple[str, str, tuple[FactValue, ...]], Sequence[Held]]
+    pools: Sequence[Pool]
+
+
+Told = Set[tuple[str, str, str]]
+Exempted = Mapping[tuple[str, str], Sequence[FactValue]]
+"""By node and fact: the values that are excused; none is any."""
+
+_SORTED: dict[str, tuple[object, object, Sorted]] = {}
+"""The newest of each fact, used again while nothing it rests on changes: only saved work."""
+
+
+def sorted_facts(window: Window, told: Told, exempt: Exempted) -> Sorted:
+    """The facts that matter, sorted.
+
+    ``told`` is what events say already, ``exempt`` what is excused.
+    """
+    differing: dict[tuple[str, str, tuple[FactValue, ...]], Sequence[Held]] = {}
+    pools: list[Pool] = []
+    counts = window.facts_at
+    for name in _names(window):
+        of = (counts.get(name, 0), counts.get("", 0), counts.get(facts.BUS, 0)) if counts else ()
+        rests_on = (of, window.declared, told, exempt)
+        facts_then, rested_on, found = _SORTED.get(name, (None, None, Sorted({}, ())))
+        if not of or facts_then is not window.facts or rested_on != rests_on:
+            found = _sort(window, name, told, exempt)
+            _SORTED[name] = window.facts, rests_on, found
+        differing |= found.differing
+        pools += found.pools
+    return Sorted(differing, pools)
+
+
+def _names(window: Window) -> list[str]:
+    """The names of the known facts that matter, in order."""
+    names: Iterable[str] = window.facts_at or ()
+    if window.facts_at is None:
+        names = {name for of_key in window.facts.values() for name in of_key}
+    return sorted(name for name in names if facts.relevant(name) is not None)
+
+
+def _sort(window: Window, name: str, told: Told, exempt: Exempted) -> Sorted:
+    """One fact, sorted."""
+    relevant = _matters(name)
+    event = facts.TOLD_AS.get(name, "")
+    pools: dict[Like, list[Held]] = {}
+    differing: dict[tuple[str, str, tuple[FactValue, ...]], list[Held]] = {}
+    for key, of_key in window.facts.items():
+        fact = of_key.get(name)
+        if fact is None or (event and (*key, event) in told):
+            continue
+        if exempt and excused(exempt, key[0], name, fact.value):
+            continue
+        allowed = declared(window, key, name)
+        if allowed is None and name not in facts.ONLY_DECLARED:
+            pools.setdefault(like(window, key, name), []).append(Held(key, fact))
+        elif allowed is not None and not facts.fits(fact.value, allowed, relevant.order):
+            differing.setdefault((key[0], name, allowed), []).append(Held(key, fact))
+    pooled = (pool(name, of, held) for of, held in pools.items())
+    return Sorted(differing, [p for p in pooled if len(p.counts) > 1])
+
+
+def pool(name: str, of: Like, every: Sequence[Held]) -> Pool:
+    """The pool of some subjects' values of one fact that matters."""
+    nodes: dict[str, set[FactValue]] = {}
+    for held in every:
+        nodes.setdefault(held.key[0], set()).add(held.fact.value)
+    counts: Counter[FactValue] = Counter()
+    for values in nodes.values():
+        counts.update(values)
+    frozen = {node: frozenset(values) for node, values in nodes.items()}
+    return Pool(name, of, _matters(name), every, frozen, counts)
+
+
+def _matters(name: str) -> Relevant:
+    relevant = facts.relevant(name)
+    if relevant is None:
+        raise ValueError(f"{name}: a fact that does not matter")
+    return relevant
+
+
+def all_pools(window: Window) -> Iterator[Pool]:
+    """Every pool, those that agree too, in order of name and kind."""
+    pools: dict[tuple[str, Like], list[Held]] = {}
+    for key, of_key in window.facts.items():
+        for name, fact in of_key.items():
+            if facts.relevant(name) is not None:
+                pools.setdefault((name, like(window, key, name)), []).append(Held(key, fact))
+    for (name, of), held in sorted(pools.items()):
+        yield pool(name, of, held)
+
+
+def excused(exempt: Exempted, node: str, name: str, value: FactValue) -> bool:
+    """Whether an exception covers a value."""
+    values = exempt.get((node, name))
+    return values is not None and (not values or any(str(value) == str(v) for v in values))
+
+
+def declared(window: Window, key: Key, name: str) -> tuple[FactValue, ...] | None:
+    """The values the site allows this fact of this device; None if it says nothing. Last wins."""
+    node, device = key
+    known = window.fleet.nodes.get(node)
+    found: tuple[FactValue, ...] | None = None
+    for one in window.declared:
+        fits_sku = not one.sku or (known is not None and known.sku == one.sku)
+        fits_role = not one.role or (known is not None and known.role == one.role)
+        fits_device = one.device in ("", device)
+        if fits_sku and fits_role and fits_device and name in one.facts:
+            found = one.facts[name]
+    return found
+
+
+def like(window: Window, key: Key, name: str) -> Like:
+    """What the subject is compared with: the same SKU, role, and kind and model of device."""
+    node, device = key
+    known = window.fleet.nodes.get(node)
+    sku, role = (known.sku, known.role) if known is not None else ("", "")
+    part = window.fleet.devices.get(key)
+    model = part.model if part is not None else ""
+    place = ""
+    if facts.ALIASES.get(name, name) in facts.AT_ITS_PLACE:
+        told = window.facts.get(key, {}).get(facts.BUS)
+        place = str(told.value) if told is not None else (part.bus if part is not None else device)
+    return Like(sku, role, device.rstrip("0123456789"), model, place)
+
+
+def agreed(agreeing: int, total: int) -> bool:
+    """Whether ``agreeing`` of ``total`` other nodes make a value golden."""
+    if total + 1 < MIN_NODES:
+        return agreeing == total >= MIN_UNANIMOUS - 1
+    return share_above(agreeing, total, CONSENSUS) > CERTAINTY
+
+
+def consensus(of: Pool) -> FactValue | None:
+    """The value that is golden in a pool; None if there is no consensus, or too few to have one."""
+    usual = of.usual
+    agreeing = sum(values == {usual} for values in of.nodes.values())
+    return usual if agreed(agreeing, len(of.nodes)) else None
