@@ -42,7 +42,7 @@ def _job(at_s: float, user: str, nodes: int, gpus: int, hours: float, nature: Na
     return Request(at_s, "train", user, gpus, nodes, length_s, "COMPLETED", "0:0", nature)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Played:
     """A history with its jobs and its readings as (steps, nodes, devices)."""
 

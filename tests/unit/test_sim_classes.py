@@ -355,3 +355,27 @@ def test_a_file_server_away_stalls_the_jobs_and_is_said_by_many() -> None:
     assert len(said) >= 3
     active = played.values["DCGM_FI_PROF_SM_ACTIVE"][73:75, BOTH]
     assert active.mean() < 0.1
+
+
+@pytest.mark.parametrize(
+    ("what", "fact"),
+    [("driver", "driver_version"), ("bios", "bios_version"), ("nic", "fw_version")],
+)
+def test_a_rollout_changes_its_fact_on_every_node_ring_by_ring(what: str, fact: str) -> None:
+    plan = Plan("firmware_rollout", 2 * HOUR_S, 1, by="site", group="s1", mode=what)
+    history = play(plan).history
+    changed_on = {n for t, n, _, facts in history.facts if t > 0 and fact in facts}
+    assert len(changed_on) >= NODES - 1
+    waves = [t for t in history.truths if t.kind == "firmware_rollout"]
+    assert {t.subject["by"] for t in waves} == {"ring"}
+    assert {t.extra["what"] for t in waves} == {what}
+    announced = {n for _, _, members, kind in history.maintenance for n in members}
+    assert changed_on <= announced
+
+
+def test_a_new_start_of_the_driver_clears_the_gpus_counters_alone() -> None:
+    played = on("hbm_uncorrectable")
+    counted = [played.values[m][:, NODE, 0] for m in ("DCGM_FI_DEV_POWER_VIOLATION", SYMBOL)]
+    boots = np.unique(played.values["node_boot_time_seconds"][:, NODE])
+    fell = [bool((np.diff(of) < 0).any()) for of in counted]
+    assert fell == ([True, False] if len(boots) == 1 else [True, True])

@@ -3,15 +3,22 @@
 from dataclasses import replace
 from functools import partial
 
-from bigiron.sim.history import NEW_DRIVER
+from bigiron.sim.history import NEW_BIOS, NEW_DRIVER, NEW_NIC_FIRMWARE
 from bigiron.sim.meters import VENDOR_RATIO
 from bigiron.sim.scene import HOUR_S, Plan, Scene
 from bigiron.sim.site import GPUS, THIRD_VENDOR
 from bigiron.sim.workload import BROKEN_USER, Nature, Request
 
 DRAIN_REASONS = ("holding for image build", "reboot for kernel update", "reserved for acceptance")
-ROLLOUT_OFFSET_C = 1.3
-"""How much warmer the new firmware's fan curve lets the GPUs run."""
+ROLLOUTS = (
+    ("driver", "draw", 0.012, {"driver_version": NEW_DRIVER, "fabricmanager_version": NEW_DRIVER}),
+    ("bios", "offset", 1.3, {"bios_version": NEW_BIOS}),
+    ("nic", "", 0.0, NEW_NIC_FIRMWARE),
+)
+"""What is rolled out, the effect it has on all and how large (a driver's power management: share;
+the fan curve of a BIOS: degrees Celsius), and the facts that change; a NIC's by its model."""
+ROLLOUT_SHARES = (0.6, 0.25, 0.15)
+Rollout = tuple[str, str, float, dict[str, str]]
 
 
 def memory_vendor(scene: Scene, plan: Plan, at_s: float) -> None:
@@ -61,19 +68,28 @@ def reboot_wave(scene: Scene, plan: Plan, at_s: float) -> None:
 
 
 def firmware_rollout(scene: Scene, plan: Plan, at_s: float) -> None:
-    """Groups. Planned: a new driver, ring by ring; it lets GPUs run a little warmer."""
+    """Groups. Planned: a new driver, BIOS or NIC firmware (``mode``), ring by ring."""
     rng, history = scene.rng(plan), scene.history
+    rollout = ROLLOUTS[int(rng.choice(len(ROLLOUTS), p=ROLLOUT_SHARES))]
+    rollout = next((r for r in ROLLOUTS if r[0] == plan.mode), rollout)
     between_s = min(30 * HOUR_S, 0.15 * history.span_s)
     for k, (ring, members) in enumerate(sorted(history.site.groups("ring").items())):
         begin_s = at_s + k * between_s
         one = replace(plan, by="ring", group=ring, number=plan.number * 10 + k)
         length_s = (1.5 + 0.06 * len(members)) * HOUR_S * float(rng.uniform(0.9, 1.2))
-        wave = partial(_ring, scene, one, tuple(members), length_s)
+        wave = partial(_ring, scene, one, tuple(members), length_s, rollout)
         history.at(begin_s, wave)
 
 
-def _ring(scene: Scene, plan: Plan, members: tuple[int, ...], length_s: float, at_s: float) -> None:
-    _planned(scene, plan, at_s, members, "firmware", length_s, ROLLOUT_OFFSET_C)
+def _ring(
+    scene: Scene,
+    plan: Plan,
+    members: tuple[int, ...],
+    length_s: float,
+    rollout: Rollout,
+    at_s: float,
+) -> None:
+    _planned(scene, plan, at_s, members, "firmware", length_s, rollout)
 
 
 def _planned(
@@ -83,12 +99,16 @@ def _planned(
     members: tuple[int, ...],
     kind: str,
     length_s: float,
-    offset_c: float = 0.0,
+    rollout: Rollout | None = None,
 ) -> None:
     """Maintenance: nodes are emptied and restarted one after the other within the time."""
     history, cluster, rng = scene.history, scene.cluster, scene.rng(plan)
     history.maintenance.append((at_s, at_s + length_s, members, kind))
-    truth = scene.open(plan, at_s, label="benign", effect=offset_c, members=members)
+    truth = scene.open(
+        plan, at_s, label="benign", effect=rollout[2] if rollout else 0.0, members=members
+    )
+    if rollout is not None:
+        truth.extra["what"] = rollout[0]
     truth.end_s = at_s + length_s + HOUR_S
     for node in members:
         when_s = at_s + float(rng.uniform(0.02, 0.7)) * length_s
@@ -99,24 +119,33 @@ def _planned(
                 return
             cluster.close(n, time_s, "maint", f"planned {kind}")
             cluster.lose(n, time_s, "REQUEUED", "0:0")
-            if kind == "firmware":
+            if rollout is not None and rollout[0] == "driver":
                 history.drivers[n] = NEW_DRIVER
             up_s = history.restart(n, time_s + 120, m)
-            if kind == "firmware":
-                history.at(up_s + 5, lambda t: _updated(scene, n, t, offset_c))
+            if rollout is not None:
+                history.at(up_s + 5, partial(_updated, scene, n, rollout))
             history.at(up_s + 240, lambda t: cluster.open(n, t))
 
         history.at(when_s, restarted)
 
 
-def _updated(scene: Scene, node: int, at_s: float, offset_c: float) -> None:
-    name = scene.history.site.names[node]
-    scene.history.fact(node, at_s, driver_version=NEW_DRIVER, fabricmanager_version=NEW_DRIVER)
-    scene.history.effect("offset", node, offset_c, at_s)
-    for truth in scene.history.truths:  # a drift that the rollout overwrites is over
-        here = truth.kind == "config_drift" and truth.subject["node"] == name
-        if here and truth.extra["attribute"] in ("driver_version", "fabricmanager_version"):
-            truth.end_s = truth.end_s or at_s
+def _updated(scene: Scene, node: int, rollout: Rollout, at_s: float) -> None:
+    history = scene.history
+    what, key, size, facts = rollout
+    name = history.site.names[node]
+    if what == "nic":
+        version = facts[history.site.skus[node].nic]
+        for k in range(GPUS):
+            history.fact(node, at_s, f"nic{k}", fw_version=version)
+    else:
+        history.fact(node, at_s, **facts)
+    if key:
+        history.effect(key, node, size, at_s)
+    for truth in history.truths:  # a drift that the rollout overwrites is over
+        if truth.kind == "config_drift" and truth.subject["node"] == name:
+            overwritten = what == "nic" and truth.extra["attribute"] == "fw_version"
+            if overwritten or truth.extra["attribute"] in facts:
+                truth.end_s = truth.end_s or at_s
 
 
 def storage_outage(scene: Scene, plan: Plan, at_s: float) -> None:

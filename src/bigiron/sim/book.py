@@ -18,7 +18,7 @@ NODE_KINDS = frozenset(
 """Classes of a node as a whole; config_drift is of either."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Book:
     """Plans made so far. Every class draws from a stream of its own, and counts for itself."""
 

@@ -41,7 +41,7 @@ class Run:
     exit_code: str = "0:0"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Cluster:
     """``runs`` holds every run of every job, in order of start."""
 

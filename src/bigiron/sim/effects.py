@@ -88,7 +88,7 @@ class Mods:
         self._found[effect.key][list(effect.nodes), where] += level
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class InForce:
     """The effects of a whole history, handed out by time; times must not go back."""
 

@@ -31,7 +31,9 @@ def hbm_uncorrectable(scene: Scene, plan: Plan, at_s: float) -> None:
     truth = scene.open(plan, at_s)
     truth.fails_s = at_s
     reason = breakdowns.memory_error(scene, plan, at_s, scene.rng(plan))
-    scene.take_out(truth, plan, _noticed(scene, plan, at_s), reason, kill="FAILED", undo=LASTING)
+    scene.take_out(
+        truth, plan, _noticed(scene, plan, at_s), reason, kill="FAILED", reload=True, undo=LASTING
+    )
 
 
 def nvlink_fail(scene: Scene, plan: Plan, at_s: float) -> None:

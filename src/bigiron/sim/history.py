@@ -19,8 +19,9 @@ from bigiron.sim.streams import stream
 Action = Callable[[float], None]
 DRIVER, OLD_DRIVER, NEW_DRIVER = "570.124.06", "570.86.15", "570.158.01"
 KERNEL, OLD_KERNEL = "5.15.0-126-generic", "5.15.0-112-generic"
-BIOS, OLD_BIOS = "2.4.1", "2.3.5"
+BIOS, OLD_BIOS, NEW_BIOS = "2.4.1", "2.3.5", "2.5.0"
 NIC_FIRMWARE = {"ConnectX-7": "28.39.3004", "ConnectX-6": "20.39.3004"}
+NEW_NIC_FIRMWARE = {"ConnectX-7": "28.43.1014", "ConnectX-6": "20.43.1014"}
 OLD_NIC_FIRMWARE = {"ConnectX-7": "28.37.1014", "ConnectX-6": "20.37.1014"}
 
 
@@ -39,7 +40,7 @@ class Truth:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class History:
     """Everything that happened, filled in by ``run``."""
 
@@ -140,6 +141,22 @@ class History:
         self.at(up_s, lambda t: self.tell(node, t, lines))
         self.at(up_s, lambda t: self.fact(node, t, boot_id=rng.bytes(8).hex()))
         return up_s
+
+    def reload(self, node: int, at_s: float) -> float:
+        """The driver is loaded again, without a reboot: the GPUs' volatile counters start from
+        zero, their samples are away for some minutes; when it is done."""
+        up_s = at_s + 90
+        self.effect("off.dcgm", node, 1.0, at_s, up_s + 75)
+        self.stroke("reload", node, up_s)
+        self.at(up_s, lambda t: self.say(node, t, kernel.loading(self.drivers[node])))
+        return up_s
+
+    def swap_nic(self, node: int, nic: int, at_s: float) -> None:
+        """Another NIC in the slot."""
+        rng = stream(self.seed, "swaps", node, f"nic{nic}", self._swaps)
+        self._swaps += 1
+        self.site.guids[node][nic] = guid = f"0x{rng.integers(2**62):016x}"
+        self.fact(node, at_s, f"nic{nic}", guid=guid)
 
     def swap(self, node: int, socket: int, at_s: float) -> None:
         """Another GPU in the socket: identity and temper are new."""

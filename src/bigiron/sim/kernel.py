@@ -56,8 +56,7 @@ def start_up(site: Site, node: int, driver: str, kernel: str, nic_firmware: str)
         )
     ]
     lines += [(3 + k / 100, f"nvidia-nvswitch{k}: open (major=510)") for k in range(4)]
-    loading = f"NVRM: loading NVIDIA UNIX x86_64 Kernel Module  {driver}  Tue Mar 11 2025"
-    lines.append((4.0, loading))
+    lines.append((4.0, loading(driver)))
     for k in range(GPUS):
         bus = site.nic_bus(node, k)
         lines.append((9 + 0.3 * k, f"mlx5_core {bus}: firmware version: {nic_firmware}"))
@@ -65,6 +64,11 @@ def start_up(site: Site, node: int, driver: str, kernel: str, nic_firmware: str)
         ready = f"IPv6: ADDRCONF(NETDEV_CHANGE): ib{k}: link becomes ready"
         lines.append((12 + 0.2 * k, ready))
     return lines
+
+
+def loading(driver: str) -> str:
+    """The driver announces itself."""
+    return f"NVRM: loading NVIDIA UNIX x86_64 Kernel Module  {driver}  Tue Mar 11 10:11:12 UTC 2025"
 
 
 def xid(site: Site, node: int, gpu: int, code: int, text: str) -> str:

@@ -27,6 +27,12 @@ VOLATILE = (
 )
 """What starts from zero after a reboot; remapped rows are kept in the board's own memory."""
 LASTING = ("remap_cor", "remap_unc")
+RESETS = {
+    "reboot": (*VOLATILE, "xid"),
+    "reload": (*(name for name in VOLATILE if name not in NIC), "xid"),
+    "swap": (*LASTING, "remap_failure", "xid"),
+}
+"""What each of them sets to zero."""
 STATES = ("remap_failure", "xid", "pcie_gen", "pcie_width")
 
 
@@ -61,25 +67,18 @@ class Meters:
         self.values["pcie_width"] = np.full(shape, 16.0)
 
     def stroke(self, stroke: Stroke) -> None:
-        """Does one thing: reboot, swap, ``add.NAME`` or ``set.NAME``."""
+        """Does one thing: reboot, reload, swap, xid, ``add.NAME`` or ``set.NAME``."""
         node, value = stroke.node, stroke.value
         where = slice(None) if stroke.device == ALL else stroke.device
         kind, _, name = stroke.what.partition(".")
+        for counter in RESETS.get(kind, ()):
+            self.values[counter][node, where] = 0
         if kind == "reboot":
-            for counter in (*VOLATILE, "xid"):
-                self.values[counter][node] = 0
             self.boot[node] = stroke.at_s
-        elif kind == "swap":
-            for counter in LASTING:
-                self.values[counter][node, where] = 0
-            for state in ("remap_failure", "xid"):
-                self.values[state][node, where] = 0
         elif kind == "add":
             self.values[name][node, where] += value
-        elif kind == "xid":
-            self.values["xid"][node, where] = value
-        elif kind == "set":
-            self.values[name][node, where] = value
+        elif kind in ("set", "xid"):
+            self.values[name or kind][node, where] = value
 
     def step(self, seen: Seen, mods: Mods) -> None:
         """What one step adds. ``rate.NAME`` effects are errors an hour under load."""

@@ -32,7 +32,7 @@ DAY_S = 86_400.0
 RAIL_V, DROOP_V = 12.15, 0.06
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Natures:
     """The jobs' natures as arrays by run, the last entry for "no job"."""
 
@@ -44,7 +44,7 @@ class Natures:
     """Flat index of each run's first GPU: whose noise the whole job shares."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Seen:
     """What sensors would read at one step, before anything spoils the reading."""
 

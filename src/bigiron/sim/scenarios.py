@@ -74,11 +74,11 @@ BENIGN_EVERY_DAYS = {
     "cooling_excursion": 10.0,
 }
 BENIGN_BY = {
-    "reboot_wave": "rack",
-    "cooling_excursion": "cooling",
-    "uneven_job": "site",
-    "storage_outage": "partition",
+    "reboot_wave": ("rack", "cooling", "leaf"),
+    "cooling_excursion": ("cooling",),
+    "storage_outage": ("partition", "site"),
 }
+"""The kinds of group each happens to; the rest to the whole site."""
 SILENT_PER_1000_NODE_DAYS = 0.27
 """Gradual degradations that begin and do not fail in time to be seen: at the upper end of what
 is published, one node in ten a year."""
@@ -104,7 +104,8 @@ def everything_benign(book: Book, much: float = 1.0) -> None:
             count = 1
         last = {"firmware_rollout": 0.5, "heat_wave": 0.75}.get(kind, 0.9)
         for at_s in np.sort(rng.uniform(0.08, last, count)) * span_s:
-            book.add_group(kind, rng, float(at_s), BENIGN_BY.get(kind, "site"))
+            levels = BENIGN_BY.get(kind, ("site",))
+            book.add_group(kind, rng, float(at_s), levels[int(rng.integers(len(levels)))])
 
 
 def gradual_faults(book: Book) -> None:

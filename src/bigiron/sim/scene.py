@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ class Plan:
     mode: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Scene:
     """The history in the making, the cluster, and the rate of failures asked for."""
 
@@ -104,13 +105,15 @@ class Scene:
         word: str = "drain",
         hours: float | None = None,
         swap: bool | None = None,
+        reload: bool = False,
         undo: tuple[str, ...] = (),
         then: Callable[[float], None] | None = None,
     ) -> None:
         """Drains a node, repairs it, reboots it, gives it back; then the episode is over.
 
-        ``kill``: the state that running jobs end in; "" lets them finish. ``undo``: the effects
-        that the repair ends.
+        ``kill``: the state that running jobs end in; "" lets them finish. ``reload``: a new start
+        of the driver does instead of a reboot, where no part is swapped. ``undo``: the effects that
+        the repair ends.
         """
         rng = stream(self.history.seed, "repairs", plan.kind, plan.number)
         took = hours if hours is not None else lognormal(rng, REPAIR_H, REPAIR_SPREAD)
@@ -128,10 +131,14 @@ class Scene:
             cluster.when_empty(node, time_s, lambda t: history.at(t + HOUR_S * took, mended))
 
         def mended(time_s: float) -> None:
-            up_s = history.restart(node, time_s, minutes)
+            if reload and not swaps:
+                up_s = history.reload(node, time_s)
+            else:
+                up_s = history.restart(node, time_s, minutes)
             history.end_effects(node, plan.device, time_s, undo)
-            if swaps and plan.device >= 0 and plan.kind not in NIC_KINDS:
-                history.at(up_s, lambda t: history.swap(node, plan.device, t))
+            if swaps and plan.device >= 0:
+                swap = history.swap_nic if plan.kind in NIC_KINDS else history.swap
+                history.at(up_s, partial(swap, node, plan.device))
             if then is not None:
                 history.at(up_s, then)
             history.at(up_s + 240, back)

@@ -80,7 +80,7 @@ A100 = Sku(
 )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Site:
     """What stands where. ``place[node, index]`` is the socket a GPU index means at the moment.
 

@@ -61,7 +61,7 @@ SPIKE = 200.0
 Values = dict[str, Floats]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Chunk:
     """Some steps' readings, (steps, nodes, devices) by metric, and what was scraped."""
 
