@@ -160,6 +160,21 @@ class GoldenConfig(Section, frozen=True):
     role: Annotated[str, Meta(description="The role it holds for; empty: every one.")] = ""
 
 
+class GoldenExceptionConfig(Section, frozen=True):
+    """What some nodes may be for a while, whatever is declared or the others are."""
+
+    nodes: Annotated[str, Meta(description="Nodes, folded: gpu[001-004].")]
+    fact: Annotated[str, Meta(description="The fact's name, such as driver_version.")]
+    until: Annotated[
+        str, Meta(description="When it ends, RFC 3339: 2027-01-31T00:00:00Z. Then it is drift.")
+    ]
+    why: Annotated[str, Meta(description="Why, for whoever reads it later.")]
+    value: Annotated[
+        FactValue | list[FactValue],
+        Meta(description="The value, or a list of values; empty: any."),
+    ] = ""
+
+
 class Config(Section, frozen=True):
     """Everything that can be set."""
 
@@ -172,6 +187,7 @@ class Config(Section, frozen=True):
     kubernetes: KubernetesConfig | None = None
     policy: PolicyConfig = PolicyConfig()
     golden: tuple[GoldenConfig, ...] = ()
+    golden_exception: tuple[GoldenExceptionConfig, ...] = ()
     detectors: Mapping[str, DetectorConfig] = {}
     faults: Annotated[
         tuple[str, ...], Meta(description="Files of faults that add to or override the catalogue.")

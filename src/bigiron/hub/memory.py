@@ -59,6 +59,8 @@ class Memory:
         self.serial = serial
         self.sampled = 0
         """The number of the newest batch with samples."""
+        self.factual = 0
+        """The number of the newest batch that changed a fact, or who is known."""
         self._nodes: dict[str, Node] = {}
         self._devices: dict[Key, Device] = {}
         self._names: dict[Key, str] = {}
@@ -102,6 +104,12 @@ class Memory:
         self._events.forget(node)
 
     def _take(self, batch: Batch) -> None:
+        before = self._facts_at.total()
+        self._remember(batch)
+        if self._facts_at.total() != before:
+            self.factual = self.serial
+
+    def _remember(self, batch: Batch) -> None:
         self._facts_at[""] += bool(batch.nodes or batch.devices)
         for node in batch.nodes:
             self._nodes[node.name] = _merge(self._nodes.get(node.name), node)

@@ -1,13 +1,16 @@
 """What a configuration means for a turn."""
 
+from datetime import datetime
 from pathlib import Path
 
-from bigiron.config import Config, GoldenConfig
+from bigiron.config import Config, GoldenConfig, GoldenExceptionConfig
 from bigiron.decide.policy import Policy
-from bigiron.detect import Declared
+from bigiron.detect import Declared, Exempt
+from bigiron.errors import ConfigError, ParseError
 from bigiron.hub.memory import Limits
 from bigiron.hub.turn import Settings
 from bigiron.model import FactValue
+from bigiron.nodesets import unfold
 
 
 def settings(config: Config) -> Settings:
@@ -17,7 +20,8 @@ def settings(config: Config) -> Settings:
         off=tuple(sorted(name for name, d in config.detectors.items() if not d.enabled)),
         fresh_s=config.hub.fresh_s,
         sustain_s=config.hub.sustain_s,
-        declared=tuple(_declared(golden) for golden in config.golden),
+        declared=tuple(declared(golden) for golden in config.golden),
+        exempt=tuple(_exempt(n, one) for n, one in enumerate(config.golden_exception)),
         policy=Policy(
             max_out_count=policy.max_out_count,
             max_out_share=policy.max_out_share,
@@ -42,9 +46,29 @@ def fault_files(config: Config, file: Path | None) -> list[Path]:
     return [base / name for name in config.faults]
 
 
-def _declared(golden: GoldenConfig) -> Declared:
+def declared(golden: GoldenConfig) -> Declared:
+    """What a table of a configuration or of a golden file declares."""
     facts: dict[str, tuple[FactValue, ...]] = {
         name: tuple(value) if isinstance(value, list) else (value,)
         for name, value in golden.facts.items()
     }
     return Declared(facts, golden.sku, golden.role)
+
+
+def _exempt(number: int, one: GoldenExceptionConfig) -> Exempt:
+    """An exception. Raises ConfigError where its nodes or its end cannot be understood."""
+    key = f"golden_exception[{number}]"
+    try:
+        until = datetime.fromisoformat(one.until)
+    except ValueError as error:
+        wanted = f"{one.until!r}: wanted RFC 3339, such as 2027-01-31T00:00:00Z"
+        raise ConfigError("configuration", f"{key}.until", wanted) from error
+    if until.tzinfo is None:
+        wanted = f"{one.until!r}: wanted an offset, such as 2027-01-31T00:00:00Z"
+        raise ConfigError("configuration", f"{key}.until", wanted)
+    try:
+        nodes = frozenset(unfold(one.nodes))
+    except ParseError as error:
+        raise ConfigError("configuration", f"{key}.nodes", str(error)) from error
+    values = tuple(one.value) if isinstance(one.value, list) else (one.value,)
+    return Exempt(nodes, one.fact, tuple(v for v in values if v != ""), until, one.why)

@@ -12,7 +12,7 @@ import msgspec
 
 from bigiron.decide.judge import differs, judge
 from bigiron.decide.policy import Policy, Scene, plan
-from bigiron.detect import Block, Declared, StatefulDetector, Window, detector, fold
+from bigiron.detect import Block, Declared, Exempt, StatefulDetector, Window, detector, fold
 from bigiron.detect.checks import recoveries as check_recoveries
 from bigiron.detect.closing import Out, answer, returned, taken_out, unanswered
 from bigiron.detect.explain import Explaining, explain, released
@@ -62,6 +62,7 @@ class Settings(msgspec.Struct, frozen=True):
     keep_intervals: bool = True
     step_s: float = 60.0
     declared: tuple[Declared, ...] = ()
+    exempt: tuple[Exempt, ...] = ()
     rules: Rules = Rules()
     policy: Policy = Policy()
 
@@ -134,6 +135,7 @@ def turn(
         sustain_s=settings.sustain_s,
         declared=settings.declared,
     )
+    window = replace(window, exempt=settings.exempt)
     standing, told = _answered(standing, closings, memory, window)
     look = _Look(memory, standing, window, settings)
     look.stateless()
@@ -203,10 +205,11 @@ class _Look:
 
     def stateless(self) -> None:
         """Run each detector that is due over the window."""
+        held = {finding.key for finding in released(self._state(EXPLAINED, Explaining()))}
         window = replace(
             self.window,
             touched=self.memory.touched(self.standing.serial, self.window.now),
-            standing=self.keys,
+            standing=self.keys | held,
         )
         for plugin in detector:
             if plugin.name in self.settings.off:
@@ -285,6 +288,8 @@ class _Look:
             return True
         if reads and every_s <= PROMPT_S and self.memory.sampled > self.standing.serial:
             return True
+        if self.memory.factual > self.standing.serial and all(map(_is_fact, reads)) and reads:
+            return True
         return (self.window.now - last).total_seconds() >= every_s
 
     def _run(self, name: str, run: Any) -> bool:
@@ -301,6 +306,10 @@ class _Look:
             else:
                 self.recoveries.append(one)
         return True
+
+
+def _is_fact(name: str) -> bool:
+    return name.startswith("fact:")
 
 
 def _verdicts(
