@@ -125,6 +125,16 @@ def test_closes_on_reboot_told_by_the_boot_time_alone() -> None:
     assert stage.open == {}
 
 
+@pytest.mark.parametrize("booted", [T0.timestamp() + 10 * 365 * 86_400, 1e300, float("inf"), -5.0])
+def test_a_boot_time_that_cannot_be_closes_nothing(booted: float) -> None:
+    stage = Stage()
+    stage.happens("a1", "xid.79", "gpu3")
+    stage.says("a1", "", node_boot_time_seconds=booted)
+    outcome = stage.run(5)
+    assert [f.fault for f in stage.open.values()] == ["xid.79"]
+    assert [n for n in outcome.notes if "fault" in n.source] == []
+
+
 def test_a_fault_after_the_reboot_opens_anew() -> None:
     stage = Stage()
     stage.happens("a1", "xid.79", "gpu5")

@@ -153,6 +153,32 @@ def test_samples_of_the_future_are_left_out_and_events_redated_and_both_counted(
     assert plausible(fine, T0) is fine
 
 
+def test_a_number_that_nothing_measures_is_left_out_and_counted() -> None:
+    values = (1.0, float("nan"), float("inf"), -float("inf"), 1e300, 2.0**64)
+    batch = Batch(T0, "scrape", samples=tuple(Sample("n1", "", "m", value) for value in values))
+    left = plausible(batch, T0)
+    assert [s.value for s in left.samples] == [1.0, 2.0**64]
+    assert [n.count for n in left.notes] == [4]
+
+
+@pytest.mark.parametrize("state", ["[7]", "{}", '{"x": 1}', "{garbage", ""])
+def test_what_was_remembered_and_cannot_be_read_is_begun_anew(tmp_path: Path, state: str) -> None:
+    """It is what a hub meets that was brought to another version, or whose ledger was touched."""
+    with Ledger(tmp_path) as ledger:
+        hub = Hub(ledger, T0)
+        hub.step([arrival(off_the_bus(1))], T0)
+        hub.close(T0)
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as file:
+        file.execute("UPDATE detector_state SET state = ?", (state.encode(),))
+    with Ledger(tmp_path) as ledger:
+        later = T0 + SECOND
+        hub = Hub(ledger, later)
+        hub.step([arrival(off_the_bus(2, "n2"), cursor="2")], later)
+        assert hub.meters.failed_turns == 0
+        with Reading(tmp_path) as reading:
+            assert sorted(f.finding.subject.node for f in reading.findings()) == ["n1", "n2"]
+
+
 def test_what_names_no_node_is_left_out_and_counted() -> None:
     batch = Batch(
         T0,

@@ -112,6 +112,9 @@ GOOD = {"ib.link_down": "ib.link_up", "nfs.not_responding": "nfs.ok"}
 NOT_THE_NODE = frozenset({Blame.APPLICATION, Blame.SOFTWARE, Blame.FACILITY})
 """Where nothing is to be done to the node, these tell what happened on it, not what it has."""
 
+CLOCK_S = 300.0
+"""A node's clock may run ahead of ours by this much."""
+
 YOUNG_S = 60.0
 """What may be well again in a moment is believed after this time: links retrain."""
 
@@ -195,9 +198,14 @@ def _ends(event: Event, lasting: _Lasting) -> str:
 
 
 def booted_s(window: Window, node: str) -> float | None:
-    """When the node last booted, in epoch seconds, where a metric says so."""
+    """When the node last booted, in epoch seconds, where a metric says so.
+
+    A node whose clock is wrong tells a time of the future, and with it nothing.
+    """
     series = window.series.get("node_boot_time_seconds", {}).get((node, ""))
-    return series.last if series is not None and series.values else None
+    if series is None or not series.values:
+        return None
+    return series.last if 0 < series.last <= window.now.timestamp() + CLOCK_S else None
 
 
 def _ago(window: Window, time_s: float) -> str:

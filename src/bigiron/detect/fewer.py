@@ -34,9 +34,11 @@ def fewer(
         wanted, because = _wanted(window, node, len(gpus), usual)
         if len(gpus) >= wanted or node in told:
             continue
-        names = {f"gpu{index}" for index in range(wanted)} - gpus - known.get(node, set())
         gone = wanted - len(gpus)
-        device = min(names) if len(names) == gone == 1 else ""
+        names: Set[str] = set()
+        if gone == 1:  # what is configured may be any number
+            names = {f"gpu{index}" for index in range(wanted)} - gpus - known.get(node, set())
+        device = min(names) if len(names) == 1 else ""
         what = f"{device} is missing" if device else f"{gone} GPUs are missing"
         yield claim(
             NAME,

@@ -13,6 +13,8 @@ AHEAD = timedelta(seconds=120)
 """A source's clock may run ahead of the hub's by this much."""
 
 
+NUMBER = 1e20
+"""Nothing measured is larger: a counter has 64 bits. NaN and infinity are no numbers either."""
 NAME_LENGTH = 253
 """Longest host name (RFC 1035)."""
 
@@ -20,13 +22,13 @@ NAME_LENGTH = 253
 def plausible(batch: Batch, now: datetime) -> Batch:
     """The batch without samples of the future and without what names no node.
 
-    A name with control characters, or longer than a host name can be, names none.
-
-    A sample of the future would hide every later true one. An event is too precious to drop: one
+    A sample of the future would hide every later true one, and one that is infinite, or beyond
+    anything measured, would poison each mean it entered. An event is too precious to drop: one
     of the future is dated ``now`` and keeps its claim. What names no node would be taken for one
-    node's, whoever's it is.
+    node's, whoever's it is; control characters, or more of any than a host name can have, name
+    none.
     """
-    batch = _of_nodes(batch)
+    batch = _numbers(_of_nodes(batch))
     limit = now + AHEAD
     samples, ahead = _samples(batch.samples, limit)
     events, redated = _events(batch.events, now, limit)
@@ -67,6 +69,15 @@ def _of_nodes(batch: Batch) -> Batch:
 
 def _is_name(name: str) -> bool:
     return bool(name) and len(name) <= NAME_LENGTH and name.isprintable()
+
+
+def _numbers(batch: Batch) -> Batch:
+    kept = tuple(s for s in batch.samples if -NUMBER < s.value < NUMBER)
+    left = len(batch.samples) - len(kept)
+    if not left:
+        return batch
+    note = Note(batch.source, "samples without a number that can be measured, left out", left)
+    return msgspec.structs.replace(batch, samples=kept, notes=(*batch.notes, note))
 
 
 def _samples(samples: Sequence[Sample], limit: datetime) -> tuple[tuple[Sample, ...], int]:

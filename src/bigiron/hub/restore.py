@@ -1,8 +1,9 @@
 """What a hub that starts knows again from the ledger: memory and standing as they were."""
 
+import logging
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,6 +21,9 @@ STANDING = "standing"
 CLOSED = "closed"
 FOLD = "fold:"
 DAY_S = 86_400.0
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class Remainder(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -40,7 +44,7 @@ def restore(ledger: Ledger, limits: Limits, now: datetime) -> tuple[Memory, Stan
     if later:
         memory.take(Batch(now, "ledger", events=tuple(later)))
     stored = ledger.detector_state()
-    rest = msgspec.json.decode(stored.get(STANDING, b"{}"), type=Remainder)
+    rest = _read(stored, STANDING, Remainder) or Remainder()
     findings = {change.id: change for change in ledger.open_findings()}
     nodes = sorted({change.finding.subject.node for change in findings.values()})
     standing = Standing(
@@ -67,8 +71,7 @@ def restore(ledger: Ledger, limits: Limits, now: datetime) -> tuple[Memory, Stan
 
 def restored_names(ledger: Ledger, memory: Memory) -> Names:
     """Which names are of which node, as the ledger has it."""
-    joined = msgspec.json.decode(ledger.detector_state().get(JOINED, b"{}"), type=dict[str, str])
-    return Names(memory.nodes, joined)
+    return Names(memory.nodes, _read(ledger.detector_state(), JOINED, dict[str, str]) or {})
 
 
 def remainder(standing: Standing) -> bytes:
@@ -97,15 +100,27 @@ def folds(standing: Standing) -> dict[str, bytes]:
 
 
 def _closed(stored: Mapping[str, bytes]) -> dict[str, datetime]:
-    return msgspec.json.decode(stored.get(CLOSED, b"{}"), type=dict[str, datetime])
+    return _read(stored, CLOSED, dict[str, datetime]) or {}
 
 
 def _folds(stored: Mapping[str, bytes]) -> dict[str, Any]:
-    return {
-        name.removeprefix(FOLD): msgspec.json.decode(state)
-        for name, state in stored.items()
-        if name.startswith(FOLD)
-    }
+    names = [name for name in stored if name.startswith(FOLD)]
+    found = {name.removeprefix(FOLD): _read(stored, name, dict[str, Any]) for name in names}
+    return {name: state for name, state in found.items() if state is not None}
+
+
+def _read(stored: Mapping[str, bytes], name: str, kind: type[T]) -> T | None:
+    """What is kept under a name; None if nothing is, or what is there cannot be read.
+
+    It is told and begun anew: what stands is in tables of its own, and a hub must start.
+    """
+    if name not in stored:
+        return None
+    try:
+        return msgspec.json.decode(stored[name], type=kind)
+    except msgspec.DecodeError as error:
+        log.warning("the ledger's %r cannot be read (%s); it starts anew", name, error)
+        return None
 
 
 def _standing(actions: list[Action]) -> dict[str, Action]:

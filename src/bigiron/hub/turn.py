@@ -252,20 +252,26 @@ class _Look:
         return claims
 
     def _state(self, name: str, start: S) -> S:
-        """What a fold remembers; ``start`` if nothing yet."""
+        """What a fold remembers; ``start`` if nothing yet, or nothing this version can read."""
         state = self.standing.folds.get(name, start)
         if not isinstance(state, type(start)):
-            state = msgspec.convert(state, type(start), dec_hook=dec_hook)
+            try:
+                state = msgspec.convert(state, type(start), dec_hook=dec_hook)
+            except (msgspec.ValidationError, TypeError, ValueError) as error:
+                what = f"what it remembered cannot be read ({error}); it starts anew"
+                self.notes.append(Note(f"detector {name}", what))
+                state = start
         self.folds[name] = state
         return state
 
     def ended(self) -> None:
         """What ended of that which stands and is not claimed anew at every look."""
         standing = [held.finding for held in self.standing.open.values()]
-        self.recoveries += check_recoveries(standing, self.window)
+        self._run("checks ended", lambda: list(check_recoveries(standing, self.window)))
         if self._due("fault ended", ENDED_EVERY_S):
             held = released(self._state(EXPLAINED, Explaining()))
-            self.recoveries += fault_recoveries([*standing, *held], self.window)
+            every = [*standing, *held]
+            self._run("fault ended", lambda: list(fault_recoveries(every, self.window)))
             self.ran["fault ended"] = self.window.now
 
     def explained(self) -> None:

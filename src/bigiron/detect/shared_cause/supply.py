@@ -64,7 +64,7 @@ def _brakes(power: Power, gpus: Rows | None, n: int) -> tuple[Floats, Flags]:
     mask = gpus.values.get("gpu_clock_event_reasons") if gpus is not None else None
     if gpus is None or mask is None:
         return power.braked, np.zeros(n, np.bool_)
-    told = np.isfinite(mask)
+    told = (mask >= 0) & (mask < 2.0**63)  # neither is NaN
     bits = np.where(told, mask, 0.0).astype(np.int64)
     count = np.bincount(gpus.node, weights=told, minlength=n)
     set_ = np.bincount(gpus.node, weights=(bits & BRAKE) != 0, minlength=n)
