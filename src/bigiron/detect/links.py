@@ -257,13 +257,26 @@ def _busy(series: Series | None) -> bool:
 
 
 def _by_like(window: Window, metric: str) -> dict[tuple[str, str], list[tuple[Key, float]]]:
-    """The newest fresh values of a metric by node and GPU model."""
-    of_like: dict[tuple[str, str], list[tuple[Key, float]]] = {}
-    devices = window.fleet.devices
+    """The newest fresh values of a metric by node and GPU model, where they are not all alike."""
+    of_node: dict[str, list[tuple[Key, float]]] = {}
     for key, value in window.latest(metric):
-        known = devices.get(key)
-        of_like.setdefault((key[0], known.model if known else ""), []).append((key, value))
+        of_node.setdefault(key[0], []).append((key, value))
+    standing = _standing(window, metric)
+    of_like: dict[tuple[str, str], list[tuple[Key, float]]] = {}
+    for node, every in of_node.items():
+        if not standing and len({value for _, value in every}) == 1:
+            continue
+        for key, value in every:
+            known = window.fleet.devices.get(key)
+            of_like.setdefault((node, known.model if known else ""), []).append((key, value))
     return of_like
+
+
+def _standing(window: Window, metric: str) -> bool:
+    """Whether a finding about this metric stands, whose end may be seen."""
+    fault = metric.replace("gpu_pcie_link_", "gpu.pcie_")
+    begins = f"{NAME}|{fault}|"
+    return window.standing is None or any(key.startswith(begins) for key in window.standing)
 
 
 def _usual(values: list[float]) -> float | None:

@@ -35,7 +35,7 @@ class Columns(Columnar):
         self._times: Floats = np.empty((0, FIRST))
         self._values: Floats = np.empty((0, FIRST))
         self._count: Rows = np.zeros(0, np.intp)
-        self._first: Floats = np.empty(0)
+        self._oldest_s = np.inf
         self._before: Floats = np.empty(0)
         self._last: Floats = np.empty(0)
         self._newest: Floats = np.empty(0)
@@ -49,7 +49,7 @@ class Columns(Columnar):
         if new:
             for key in new:
                 self._row[key] = len(self._row)
-            self.names = (*self.names, *new)
+            self.names = keys if len(new) == len(keys) == len(self._row) else (*self.names, *new)
             self._widen(len(new))
         return np.fromiter((self._row[key] for key in keys), np.intp, len(keys))
 
@@ -57,30 +57,32 @@ class Columns(Columnar):
         """Add a sample to each row; one out of order or seen before is dropped, NaN is none.
 
         ``serial`` is the number of the batch that brought them. A sample that comes while the two
-        newest are closer than the gap takes the place of the newest.
+        newest are closer than the gap takes the place of the newest. What is older than the span
+        is let go for all rows together, a quarter of the span at a time.
         """
-        good = (values == values) & (times > self._last[rows])
+        last = self._last[rows]
+        good = (values == values) & (times > last)
         if not good.all():
-            rows, times, values = rows[good], times[good], values[good]
+            rows, times, values, last = rows[good], times[good], values[good], last[good]
         if not len(rows):
             return
-        count, last = self._count[rows], self._last[rows]
-        close = last < self._before[rows] + self._gap_s
-        place = count - close
+        to = slice(None) if len(rows) == len(self.names) and _in_order(rows) else rows
+        before = self._before[to]
+        close = last < before + self._gap_s
+        place = self._count[to] - close
         if int(place.max()) >= self._times.shape[1]:
             self._lengthen()
         self._times[rows, place] = times
         self._values[rows, place] = values
-        self._count[rows] = place + 1
-        self._before[rows] = np.where(close, self._before[rows], last)
-        self._last[rows] = times
-        self._newest[rows] = values
-        self._serial[rows] = serial
-        first = np.where(count == 0, times, self._first[rows])
-        self._first[rows] = first
-        old = (times - first > 1.25 * self._span_s) & ~close
-        if old.any():
-            self._trim(rows[old], times[old] - self._span_s)
+        self._count[to] = place + 1
+        self._before[to] = np.where(close, before, last)
+        self._last[to] = times
+        self._newest[to] = values
+        self._serial[to] = serial
+        newest_s = float(times.max())
+        self._oldest_s = min(self._oldest_s, float(times.min()))
+        if newest_s - self._oldest_s > 1.25 * self._span_s:
+            self._trim(newest_s - self._span_s)
 
     def drop(self, key: Key) -> None:
         """Forget all samples of a subject."""
@@ -112,11 +114,11 @@ class Columns(Columnar):
         self._row = {key: row for row, key in enumerate(self.names)}
         self._times, self._values = self._times[kept], self._values[kept]
         self._count, self._serial = self._count[kept], self._serial[kept]
-        self._first, self._before = self._first[kept], self._before[kept]
-        self._last, self._newest = self._last[kept], self._newest[kept]
+        self._before, self._last = self._before[kept], self._last[kept]
+        self._newest = self._newest[kept]
 
     def _arrays(self) -> tuple[NDArray[Any], ...]:
-        newest = self._first, self._before, self._last, self._newest
+        newest = self._before, self._last, self._newest
         return self._times, self._values, self._count, self._serial, *newest
 
     def _empty(self, rows: Rows) -> None:
@@ -132,7 +134,6 @@ class Columns(Columnar):
         self._count = np.concatenate((self._count, np.zeros(by, np.intp)))
         self._serial = np.concatenate((self._serial, np.zeros(by, np.intp)))
         never = np.full(by, -np.inf)
-        self._first = np.concatenate((self._first, never))
         self._before = np.concatenate((self._before, never))
         self._last = np.concatenate((self._last, never))
         self._newest = np.concatenate((self._newest, np.full(by, np.nan)))
@@ -142,17 +143,20 @@ class Columns(Columnar):
         self._times = np.concatenate((self._times, more), axis=1)
         self._values = np.concatenate((self._values, more), axis=1)
 
-    def _trim(self, rows: Rows, oldest: Floats) -> None:
-        """Drop what is older; the rest moves to the front of its row."""
-        times = self._times[rows]
-        length = times.shape[1]
-        held = np.arange(length) < self._count[rows, None]
-        gone = (held & (times < oldest[:, None])).sum(axis=1)
-        places = np.minimum(np.arange(length) + gone[:, None], length - 1)
-        self._times[rows] = np.take_along_axis(times, places, axis=1)
-        self._values[rows] = np.take_along_axis(self._values[rows], places, axis=1)
-        self._count[rows] -= gone
-        self._first[rows] = self._times[rows, 0]
+    def _trim(self, oldest_s: float) -> None:
+        """Let go of what is older; the rest moves to the front of its row."""
+        length = self._times.shape[1]
+        held = np.arange(length) < self._count[:, None]
+        gone = (held & (self._times < oldest_s)).sum(axis=1)
+        usual = int(np.bincount(gone).argmax())
+        odd = np.flatnonzero(gone != usual)
+        places = np.minimum(np.arange(length) + gone[odd, None], length - 1)
+        for array in (self._times, self._values):
+            kept = np.take_along_axis(array[odd], places, axis=1)
+            array[:, : length - usual] = array[:, usual:]
+            array[odd] = kept
+        self._count -= gone
+        self._oldest_s = float(self.first_times[self._count > 0].min(initial=np.inf))
 
     # --- out
 
@@ -180,7 +184,7 @@ class Columns(Columnar):
     @property
     def first_times(self) -> Floats:
         """The time of each subject's oldest sample held, -inf for one that has none."""
-        return np.where(self._count > 0, self._first, -np.inf)
+        return np.where(self._count > 0, self._times[:, 0], -np.inf)
 
     def __getitem__(self, key: Key) -> Series:
         row = self._row[key]
@@ -199,6 +203,11 @@ class Columns(Columnar):
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._count))
+
+
+def _in_order(rows: Rows) -> bool:
+    """Whether each row comes once, the first one first."""
+    return bool(rows[0] == 0) and bool((np.diff(rows) == 1).all())
 
 
 class Both(Mapping[Key, Series]):

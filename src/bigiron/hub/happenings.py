@@ -32,6 +32,15 @@ class _OfNode:
     """The number of the newest batch that added one."""
     newest_s: float = float("-inf")
     """The time of the newest."""
+    ordered: list[Event] | None = None
+
+    def events(self) -> list[Event]:
+        """All of them in order of time."""
+        if self.ordered is None:
+            every = [k for kept in self.by_key.values() for k in kept]
+            every.sort(key=lambda k: (k.time_s, k.event.line, k.serial))
+            self.ordered = [k.event for k in every]
+        return self.ordered
 
 
 class Happenings:
@@ -49,7 +58,7 @@ class Happenings:
         if any(_same(event, other.event) for other in kept):
             return
         of_node.newest = serial
-        self._ordered = None
+        self._ordered = of_node.ordered = None
         time_s = (event.time or at).timestamp()
         of_node.newest_s = max(of_node.newest_s, time_s)
         if len(kept) >= self._per_key:
@@ -68,7 +77,7 @@ class Happenings:
             for kept in moved:
                 kept.event = msgspec.structs.replace(kept.event, device=device)
             of_node.by_key.setdefault((device, code), []).extend(moved)
-            self._ordered = None
+            self._ordered = of_node.ordered = None
 
     def forget(self, node: str) -> None:
         """Drop all of a node."""
@@ -78,6 +87,7 @@ class Happenings:
     def prune(self, oldest_s: float) -> None:
         """Drop what is older."""
         for node, of_node in list(self._nodes.items()):
+            of_node.ordered = None
             for key, kept in list(of_node.by_key.items()):
                 of_node.by_key[key] = left = [k for k in kept if k.time_s >= oldest_s]
                 if not left:
@@ -91,9 +101,7 @@ class Happenings:
         if self._ordered is None:
             every: list[Event] = []
             for node in sorted(self._nodes):
-                of_node = [k for kept in self._nodes[node].by_key.values() for k in kept]
-                of_node.sort(key=lambda k: (k.time_s, k.event.line, k.serial))
-                every += [k.event for k in of_node]
+                every += self._nodes[node].events()
             self._ordered = every
         return self._ordered
 

@@ -7,12 +7,12 @@ from array import array
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from bigiron.detect import Column, Key, Series
+from bigiron.detect import NEVER, Column, Key, Series
 from bigiron.model import Readings, Sample
 
 if TYPE_CHECKING:
@@ -74,8 +74,17 @@ class Shelf:
                 self._recent.append((serial, renamed))
         return newest
 
-    def place(self, readings: Readings, serial: int, name: Name) -> dict[str, float]:
-        """Take a reading side by side; the newest time, in epoch seconds, of each of its nodes."""
+    def place(self, columns: Sequence[Readings], serial: int, name: Name) -> list[dict[str, float]]:
+        """Take readings side by side; the newest times, in epoch seconds, of their nodes."""
+        told: dict[int, _Nodes] = {}
+        for readings in columns:
+            self._place(readings, serial, name)
+            nodes = self._nodes(readings.keys)
+            nodes.tell(readings)
+            told[id(nodes)] = nodes
+        return [nodes.newest() for nodes in told.values()]
+
+    def _place(self, readings: Readings, serial: int, name: Name) -> None:
         from bigiron.hub.columns import Columns
 
         columns = self._columns.get(readings.metric)
@@ -84,7 +93,6 @@ class Shelf:
             self._merged.clear()
         layout = self._layout(readings, columns, name)
         columns.take(layout.rows, readings.times, readings.values, serial)
-        return self._nodes(readings.keys).newest(readings)
 
     def _layout(self, readings: Readings, columns: "Columns", name: Name) -> "_Layout":
         """Where in the columns a reading's keys are; made anew when either changed."""
@@ -92,6 +100,7 @@ class Shelf:
         layout = self._layouts.get(where)
         if layout is None or not layout.holds(readings.keys, columns.version, self._names):
             keys = tuple((node, name(node, device)) for node, device in readings.keys)
+            keys = readings.keys if keys == readings.keys else keys
             rows = columns.rows(keys)
             layout = _Layout(readings.keys, rows, columns.version, self._names)
             if len(self._layouts) > 4 * len(self._columns):
@@ -195,7 +204,7 @@ class _Layout:
 
 
 class _Nodes:
-    """Which node each key of a reading is of."""
+    """Which node each key of a reading is of, and when each was last told of."""
 
     def __init__(self, keys: tuple[Key, ...]) -> None:
         import numpy as np
@@ -204,19 +213,26 @@ class _Nodes:
         self._names = list(dict.fromkeys(node for node, _ in keys))
         number = {node: i for i, node in enumerate(self._names)}
         self._node = np.fromiter((number[node] for node, _ in keys), np.intp, len(keys))
+        begins = np.flatnonzero(np.diff(self._node, prepend=-1))
+        self._begins = begins if len(begins) == len(self._names) else None
+        self._times = np.full(len(self._names), -np.inf)
 
-    def newest(self, readings: Readings) -> dict[str, float]:
-        """The newest sample of each node that has one."""
+    def tell(self, readings: Readings) -> None:
+        """Note who is told of by a reading."""
         import numpy as np
 
-        times = np.full(len(self._names), -np.inf)
-        told = readings.values == readings.values
-        np.maximum.at(times, self._node[told], readings.times[told])
-        return {
-            node: time_s
-            for node, time_s in zip(self._names, times.tolist(), strict=True)
-            if time_s > -np.inf
-        }
+        times = np.where(readings.values == readings.values, readings.times, -np.inf)
+        if self._begins is not None and len(times):
+            newest = np.maximum.reduceat(times, self._begins)
+            np.maximum(self._times, newest, out=self._times)
+        else:
+            np.maximum.at(self._times, self._node, times)
+
+    def newest(self) -> dict[str, float]:
+        """The newest sample of each node told of since the last time this was asked."""
+        told = zip(self._names, self._times.tolist(), strict=True)
+        self._times.fill(NEVER)
+        return {node: time_s for node, time_s in told if time_s > NEVER}
 
 
 def _column(newest: Mapping[Key, float]) -> Column:
@@ -234,11 +250,6 @@ def newest_of(told: Iterable[Mapping[str, float]]) -> dict[str, float]:
             if time_s > newest.get(node, float("-inf")):
                 newest[node] = time_s
     return newest
-
-
-def moment(time_s: float) -> datetime:
-    """Epoch seconds as a time."""
-    return datetime.fromtimestamp(time_s, UTC)
 
 
 def _append(series: Series, time_s: float, value: float, gap_s: float, span_s: float) -> None:

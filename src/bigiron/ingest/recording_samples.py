@@ -92,6 +92,7 @@ class Samples:
             _survey(metric, [limits[0] for limits in stretches], ends[-1])
         for number, limits in enumerate(stretches):
             read = [_stretch(metric, number, limits) for metric in self._metrics]
+            _share([metric.subjects for metric in self._metrics])
             for i in range(len(limits) - 1):
                 yield [told for one in read if one is not None for told in one.readings(i)]
 
@@ -196,6 +197,14 @@ def _stretch(metric: Metric, number: int, limits: list[int]) -> "Stretch | None"
     times = rows["ms"].to_numpy()
     starts = np.searchsorted(times, limits, side="right")
     return Stretch(metric.name, subjects, times, numbers, values, starts, metric.note, row)
+
+
+def _share(subjects: "list[Subjects | None]") -> None:
+    """Metrics of the same subjects have the same keys: what follows need compare only that."""
+    keys: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
+    for one in subjects:
+        if one is not None:
+            one.keys = keys.setdefault(one.keys, one.keys)
 
 
 def _collect(metric: Metric, frame: "pl.LazyFrame") -> "pl.DataFrame":
