@@ -53,10 +53,14 @@ class Recording:
         """What was left out so far, and how often."""
         return [*self._tables.notes, *self._samples.told()]
 
-    def batches(self, step_s: float = 0.0) -> Iterator[Batch]:
-        """What was known at each step, from start to end; ``step_s`` 0 is the recording's own."""
+    def batches(self, step_s: float = 0.0, after: datetime | None = None) -> Iterator[Batch]:
+        """What was known at each step, from start to end; ``step_s`` 0 is the recording's own.
+
+        With ``after``, a step's time, only the steps after it.
+        """
         about, tables = self.about, self._tables
         step = timedelta(seconds=step_s or about.step_s)
+        skip = int((after - about.start) / step) + 1 if after is not None else 0
         nodes, devices = tuple(tables.nodes()), tuple(tables.devices())
         maintenance = tuple(tables.maintenance())
         facts = _Queue(tables.facts(), lambda f: f.time)
@@ -64,8 +68,11 @@ class Recording:
         checks = _Queue(tables.checks(), lambda c: c.time)
         events = _Queue(tables.events(self._log), lambda e: e.time)
         jobs = _Queue(_told_in_time(tables.jobs()), lambda told: told[0])
-        time = about.start
-        for samples in self._samples.steps(about.start, about.end, step.total_seconds()):
+        if after is not None:
+            for queue in (facts, states, checks, events, jobs):
+                queue.pass_over(after)
+        time = about.start + skip * step
+        for samples in self._samples.steps(about.start, about.end, step.total_seconds(), skip):
             first = time == about.start
             yield Batch(
                 time,
@@ -105,6 +112,11 @@ class _Queue(Generic[T]):
         self._rows = rows
         self._time = time
         self._at = 0
+
+    def pass_over(self, time: datetime) -> None:
+        """Leave out the rows up to a time."""
+        for _ in self.until(time):
+            pass
 
     def until(self, time: datetime) -> Iterator[T]:
         """The rows up to a time, each once."""

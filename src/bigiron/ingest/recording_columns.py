@@ -4,6 +4,7 @@ Rows become arrays once: who they are about is a number, values are in the signa
 and polars come with it; only recordings are read so.
 """
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -25,12 +26,31 @@ LARGE = 2e9
 THERE_IS_NONE = 'values that mean "there is none"'
 
 
-class Subjects:
-    """The node and device of each key number of a metric; new ones are put at the end."""
+Keys = tuple[tuple[str, str], ...]
 
-    def __init__(self) -> None:
-        self.keys: tuple[tuple[str, str], ...] = ()
+
+class Subjects:
+    """The node and device of each key number of a metric, in the order they are first read in.
+
+    ``shared`` holds every tuple of keys given out: metrics of the same subjects share one.
+    """
+
+    def __init__(self, shared: dict[Keys, Keys]) -> None:
+        self._shared = shared
         self._number: dict[tuple[str, str], int] = {}
+        self._first: dict[int, Keys] = {}
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+    def first(self, count: int) -> Keys:
+        """The first ``count`` of them."""
+        keys = self._first.get(count)
+        if keys is None:
+            keys = tuple(itertools.islice(self._number, count))
+            keys = self._shared.setdefault(keys, keys)
+            self._first = {count: keys}
+        return keys
 
     def numbers(self, nodes: pl.Series, devices: pl.Series) -> Ints:
         """The key number of each row, from its node and device as categories."""
@@ -44,8 +64,6 @@ class Subjects:
         for code in held[np.argsort(first[held])].tolist():
             of_node, of_device = divmod(code, len(device_names))
             number[code] = self._of(node_names[of_node], device_names[of_device])
-        if len(self._number) > len(self.keys):
-            self.keys = tuple(self._number)
         numbers: Ints = number[pair]
         return numbers
 
@@ -70,7 +88,8 @@ def _coded(column: pl.Series) -> tuple[Ints, list[str]]:
 class Stretch:
     """Rows by time: milliseconds since 1970, key numbers, values (NaN is none).
 
-    ``starts`` (steps + 1,) are the row each step begins at.
+    ``starts`` (steps + 1,) are the row each step begins at, ``known`` (steps,) how many subjects
+    have been read of by the end of each.
     """
 
     metric: str
@@ -79,6 +98,7 @@ class Stretch:
     numbers: Ints
     values: Floats
     starts: Ints
+    known: Ints
     note: Noted
     row: int
     """The row of the file that the first of these is, from 1; 0 if they were sorted."""
@@ -90,10 +110,11 @@ class Stretch:
             return
         ms, numbers = self.ms[first:last], self.numbers[first:last]
         values = self.values[first:last]
-        held = np.zeros(len(self.subjects.keys), np.bool_)
+        keys = self.subjects.first(int(self.known[step]))
+        held = np.zeros(len(keys), np.bool_)
         held[numbers] = True
         if np.count_nonzero(held) == len(numbers):
-            yield self._reading(ms, numbers, values)
+            yield self._reading(keys, ms, numbers, values)
             return
         order = np.lexsort((ms, numbers))
         ordered, at = numbers[order], ms[order]
@@ -107,16 +128,24 @@ class Stretch:
         nth = np.arange(len(ordered)) - np.flatnonzero(begins)[np.cumsum(begins) - 1]
         for n in range(int(nth.max()) + 1):
             rows = order[nth == n]
-            yield self._reading(ms[rows], numbers[rows], values[rows])
+            yield self._reading(keys, ms[rows], numbers[rows], values[rows])
 
-    def _reading(self, ms: Ints, numbers: Ints, values: Floats) -> Readings:
-        keys = self.subjects.keys
+    def _reading(self, keys: Keys, ms: Ints, numbers: Ints, values: Floats) -> Readings:
         told = np.full(len(keys), np.nan)
         told[numbers] = values
         times = np.full(len(keys), ms[0] / 1000)
         if ms[0] != ms[-1] or ms.min() != ms.max():
             times[numbers] = ms / 1000
         return Readings(self.metric, keys, told, times)
+
+
+def known_by(numbers: Ints, starts: Ints, before: int) -> Ints:
+    """How many subjects have been read of by the end of each step, ``before`` of them earlier."""
+    if not len(numbers):
+        return np.full(len(starts) - 1, before, np.int64)
+    most = np.concatenate(([before], np.maximum.accumulate(numbers) + 1))
+    known: Ints = np.maximum(most[starts[1:]], before)
+    return known
 
 
 def converted(values: Floats, how: signals.Source, note: Noted, row: int) -> Floats:

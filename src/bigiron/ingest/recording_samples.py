@@ -16,7 +16,7 @@ from bigiron.model import Note, Readings
 if TYPE_CHECKING:
     import polars as pl
 
-    from bigiron.ingest.recording_columns import Stretch, Subjects
+    from bigiron.ingest.recording_columns import Keys, Stretch, Subjects
 
 COLUMNS = ("time", "node", "device", "value")
 STRETCH_ROWS = 6_000_000
@@ -80,19 +80,23 @@ class Samples:
             self._metrics.append(Metric(path, f"{label}/{path.name}", found[0].name, convert))
         self._metrics.sort(key=lambda m: (m.name, signals.rank(m.path.stem), m.path.name))
 
-    def steps(self, start: datetime, end: datetime, step_s: float) -> Iterator[list[Readings]]:
-        """The samples of each step: those after the step before it, up to its own time."""
+    def steps(
+        self, start: datetime, end: datetime, step_s: float, skip: int = 0
+    ) -> Iterator[list[Readings]]:
+        """The samples of each step: those after the step before it, up to its own time.
+
+        The first ``skip`` steps are passed over.
+        """
         step = timedelta(seconds=step_s)
-        ends = [_ms(start + i * step) for i in range(int((end - start) / step) + 1)]
-        ends = [_ms(start - step), *ends]
+        ends = [_ms(start + i * step) for i in range(-1, int((end - start) / step) + 1)]
         rows = sum(_rows(metric) for metric in self._metrics)
         each = max(1, int(self._stretch_rows * len(ends) / max(rows, 1)))
-        stretches = [ends[i : i + each + 1] for i in range(0, len(ends) - 1, each)]
+        stretches = [ends[i : i + each + 1] for i in range(skip, len(ends) - 1, each)]
+        shared: dict[Keys, Keys] = {}
         for metric in self._metrics:
-            _survey(metric, [limits[0] for limits in stretches], ends[-1])
+            _survey(metric, [limits[0] for limits in stretches], ends, shared)
         for number, limits in enumerate(stretches):
             read = [_stretch(metric, number, limits) for metric in self._metrics]
-            _share([metric.subjects for metric in self._metrics])
             for i in range(len(limits) - 1):
                 yield [told for one in read if one is not None for told in one.readings(i)]
 
@@ -134,14 +138,17 @@ def _rows(metric: Metric) -> int:
     return metric.rows
 
 
-def _survey(metric: Metric, begins: list[int], end: int) -> None:
-    """Look at a file's times once: are they in order, are any outside the recording."""
+def _survey(metric: Metric, begins: list[int], ends: list[int], shared: "dict[Keys, Keys]") -> None:
+    """Look at a file's times once: are they in order, are any outside the recording.
+
+    ``begins`` is when each stretch begins, ``ends`` every step and the one before the first.
+    """
     import numpy as np
     import polars as pl
 
     from bigiron.ingest.recording_columns import Subjects
 
-    metric.subjects = metric.subjects or Subjects()
+    metric.subjects = Subjects(shared)
     frame = pl.scan_parquet(metric.path).select(pl.col("time").dt.epoch("ms").alias("ms"))
     ms = _collect(metric, frame)["ms"]
     if ms.null_count():
@@ -150,8 +157,8 @@ def _survey(metric: Metric, begins: list[int], end: int) -> None:
         ms = ms.drop_nulls()
     times = ms.to_numpy()
     for what, outside in (
-        ("rows from before its start", times <= begins[0]),
-        ("rows from after its end", times > end),
+        ("rows from before its start", times <= ends[0]),
+        ("rows from after its end", times > ends[-1]),
     ):
         count = int(np.count_nonzero(outside))
         metric.note(what, count, int(np.argmax(outside)) + 1 if count else 0)
@@ -159,7 +166,7 @@ def _survey(metric: Metric, begins: list[int], end: int) -> None:
     if len(back):
         metric.note("rows out of order of time, sorted", len(back), int(back[0]) + 2)
     elif len(times) == metric.rows:
-        metric.starts = np.searchsorted(times, [*begins, end], side="right").tolist()
+        metric.starts = np.searchsorted(times, [*begins, ends[-1]], side="right").tolist()
 
 
 def _stretch(metric: Metric, number: int, limits: list[int]) -> "Stretch | None":
@@ -167,7 +174,7 @@ def _stretch(metric: Metric, number: int, limits: list[int]) -> "Stretch | None"
     import numpy as np
     import polars as pl
 
-    from bigiron.ingest.recording_columns import Stretch, converted
+    from bigiron.ingest.recording_columns import Stretch, converted, known_by
 
     frame, row = pl.scan_parquet(metric.path), 0
     if metric.starts is not None:
@@ -192,19 +199,13 @@ def _stretch(metric: Metric, number: int, limits: list[int]) -> "Stretch | None"
     subjects = metric.subjects
     if rows.is_empty() or subjects is None:
         return None
+    before = len(subjects)
     numbers = subjects.numbers(rows["node"], rows["device"])
     values = converted(rows["value"].to_numpy(), metric.convert, metric.note, row)
     times = rows["ms"].to_numpy()
     starts = np.searchsorted(times, limits, side="right")
-    return Stretch(metric.name, subjects, times, numbers, values, starts, metric.note, row)
-
-
-def _share(subjects: "list[Subjects | None]") -> None:
-    """Metrics of the same subjects have the same keys: what follows need compare only that."""
-    keys: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
-    for one in subjects:
-        if one is not None:
-            one.keys = keys.setdefault(one.keys, one.keys)
+    known = known_by(numbers, starts, before)
+    return Stretch(metric.name, subjects, times, numbers, values, starts, known, metric.note, row)
 
 
 def _collect(metric: Metric, frame: "pl.LazyFrame") -> "pl.DataFrame":
