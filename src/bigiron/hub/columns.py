@@ -6,8 +6,8 @@ microseconds instead of milliseconds.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +18,20 @@ FIRST = 4
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """All that columns hold, row by row."""
+
+    names: tuple[Key, ...]
+    times: Floats
+    values: Floats
+    count: Rows
+    serial: Rows
+    before: Floats
+    last: Floats
+    newest: Floats
+    oldest_s: float
 
 
 class Columns(Columnar):
@@ -99,6 +113,7 @@ class Columns(Columnar):
             self.drop(old)
             return
         to = self.rows((new,))
+        array: NDArray[np.generic]
         for array in self._arrays():
             array[to] = array[row]
         self.drop(old)
@@ -117,7 +132,21 @@ class Columns(Columnar):
         self._before, self._last = self._before[kept], self._last[kept]
         self._newest = self._newest[kept]
 
-    def _arrays(self) -> tuple[NDArray[Any], ...]:
+    def kept(self) -> Kept:
+        """What a replay that stops writes down; the arrays are not copied."""
+        return Kept(self.names, *self._arrays(), self._oldest_s)
+
+    def restore(self, kept: Kept) -> None:
+        """Hold what was written down, and nothing else."""
+        self.version += 1
+        self.names = kept.names
+        self._row = {key: row for row, key in enumerate(kept.names)}
+        self._times, self._values = kept.times, kept.values
+        self._count, self._serial = kept.count, kept.serial
+        self._before, self._last, self._newest = kept.before, kept.last, kept.newest
+        self._oldest_s = kept.oldest_s
+
+    def _arrays(self) -> tuple[Floats, Floats, Rows, Rows, Floats, Floats, Floats]:
         newest = self._before, self._last, self._newest
         return self._times, self._values, self._count, self._serial, *newest
 

@@ -3,7 +3,7 @@
 A storm of one event on one device keeps its first occurrences and a count.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -41,6 +41,15 @@ class _OfNode:
             every.sort(key=lambda k: (k.time_s, k.event.line, k.serial))
             self.ordered = [k.event for k in every]
         return self.ordered
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """One node's events by device and code, each with its batch's number and its time."""
+
+    node: str
+    newest: int
+    newest_s: float
+    events: list[tuple[str, str, list[tuple[int, float, Event]]]]
 
 
 class Happenings:
@@ -95,6 +104,36 @@ class Happenings:
             if not of_node.by_key:
                 del self._nodes[node]
         self._ordered = None
+
+    def kept(self) -> list[Kept]:
+        """What a replay that stops writes down."""
+        return [
+            Kept(
+                node,
+                of_node.newest,
+                of_node.newest_s,
+                [
+                    (device, code, [(k.serial, k.time_s, k.event) for k in kept])
+                    for (device, code), kept in of_node.by_key.items()
+                ],
+            )
+            for node, of_node in self._nodes.items()
+        ]
+
+    def restore(self, every: Iterable[Kept]) -> None:
+        """Hold what was written down, and nothing else."""
+        self._ordered = None
+        self._nodes = {
+            one.node: _OfNode(
+                {
+                    (device, code): [_Kept(serial, event, time_s) for serial, time_s, event in kept]
+                    for device, code, kept in one.events
+                },
+                one.newest,
+                one.newest_s,
+            )
+            for one in every
+        }
 
     def all(self) -> Sequence[Event]:
         """The events, by node and time; those of one time in the order of their lines."""

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from bigiron.detect import Block, Declared, Fleet, Key, Window
+from bigiron.hub import happenings, shelf
 from bigiron.hub.happenings import Happenings
 from bigiron.hub.shelf import Shelf, newest_of
 from bigiron.ingest import pci_address
@@ -44,6 +45,28 @@ class Limits(msgspec.Struct, frozen=True):
     """Most samples held for stateful detectors between two turns."""
 
 
+class Kept(msgspec.Struct, frozen=True):
+    """All that a memory holds; what is keyed by several names is a list, in its order."""
+
+    serial: int
+    sampled: int
+    factual: int
+    nodes: dict[str, Node]
+    devices: list[Device]
+    names: list[tuple[str, str, str]]
+    idents: list[tuple[str, str, str, str]]
+    units: list[tuple[str, str, str]]
+    facts: list[tuple[str, str, list[Fact]]]
+    events: list[happenings.Kept]
+    jobs: list[Job]
+    states: dict[str, NodeState]
+    checks: list[CheckResult]
+    maintenance: list[Maintenance]
+    seen: dict[str, float]
+    pruned: datetime | None
+    samples: shelf.Kept
+
+
 class Memory:
     """Takes batches, gives windows. A window is a view: valid until the next batch is taken.
 
@@ -66,6 +89,8 @@ class Memory:
         self._names: dict[Key, str] = {}
         self._idents: dict[tuple[str, str, str], str] = {}
         self._units: dict[Key, str] = {}
+        self._units_told: dict[Key, str] | None = None
+        """A copy that stays the same object until a unit moves."""
         limits = self.limits
         self._shelf = Shelf(limits.series_s, limits.gap_s, limits.recent_samples, frozenset(reads))
         self._facts: dict[Key, dict[str, Fact]] = {}
@@ -92,6 +117,47 @@ class Memory:
         for batch in batches:
             self._take(batch)
 
+    def kept(self) -> Kept:
+        """All of it, for a replay that stops to go on from. Arrays are not copied."""
+        return Kept(
+            self.serial,
+            self.sampled,
+            self.factual,
+            self._nodes,
+            list(self._devices.values()),
+            [(*key, name) for key, name in self._names.items()],
+            [(*key, ident) for key, ident in self._idents.items()],
+            [(*key, unit) for key, unit in self._units.items()],
+            [(*key, list(facts.values())) for key, facts in self._facts.items()],
+            self._events.kept(),
+            list(self._jobs.values()),
+            self._states,
+            list(self._checks.values()),
+            list(self._maintenance),
+            self._seen,
+            self._pruned,
+            self._shelf.kept(),
+        )
+
+    def go_on(self, kept: Kept) -> None:
+        """Hold what was written down; to be called before anything is taken."""
+        self.serial, self.sampled, self.factual = kept.serial, kept.sampled, kept.factual
+        self._nodes, self._states, self._seen = kept.nodes, kept.states, kept.seen
+        self._devices = {(device.node, device.name): device for device in kept.devices}
+        self._names = {(node, ident): name for node, ident, name in kept.names}
+        self._idents = {(node, device, kind): of for node, device, kind, of in kept.idents}
+        self._units = {(node, device): unit for node, device, unit in kept.units}
+        self._facts = {
+            (node, device): {fact.name: fact for fact in facts}
+            for node, device, facts in kept.facts
+        }
+        self._events.restore(kept.events)
+        self._jobs = {(job.id, job.start): job for job in kept.jobs}
+        self._checks = {(c.node, c.device, c.check): c for c in kept.checks}
+        self._maintenance = dict.fromkeys(kept.maintenance)
+        self._pruned = kept.pruned
+        self._shelf.restore(kept.samples)
+
     def forget(self, node: str) -> None:
         """Drop all of a node that left the fleet."""
         for table in (self._nodes, self._states, self._seen):
@@ -100,6 +166,7 @@ class Memory:
             for key in [key for key in by_key if key[0] == node]:
                 del by_key[key]
         self._facts_at[""] += 1
+        self._units_told = None
         self._shelf.forget(node)
         self._events.forget(node)
 
@@ -203,6 +270,7 @@ class Memory:
             if self._units.get(before) == ident:
                 del self._units[before]
             self._units[node, device] = ident
+            self._units_told = None
         if ident not in ("", device):
             self._also_named(node, ident, device)
             self._shelf.renamed(node, ident, device)
@@ -236,6 +304,11 @@ class Memory:
 
     # --- out
 
+    def _fleet(self) -> Fleet:
+        if self._units_told is None:
+            self._units_told = dict(self._units)
+        return Fleet(self._nodes, self._devices, self._units_told)
+
     @property
     def nodes(self) -> Mapping[str, Node]:
         """Every node known, by name."""
@@ -252,7 +325,7 @@ class Memory:
         """Everything remembered, as seen at ``now``. Nothing is copied but the event list."""
         return Window(
             now=now,
-            fleet=Fleet(self._nodes, self._devices, self._units),
+            fleet=self._fleet(),
             series=self._shelf.series(),
             events=self.events(),
             facts=self._facts,
@@ -279,7 +352,7 @@ class Memory:
         """What came in batches after the one numbered ``since``, for stateful detectors."""
         return Block(
             time=now,
-            fleet=Fleet(self._nodes, self._devices, self._units),
+            fleet=self._fleet(),
             samples=tuple(self._shelf.samples(since)),
             events=self._events.since(since),
             jobs=tuple(self._jobs.values()),

@@ -8,11 +8,12 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from bigiron.detect import NEVER, Column, Key, Series
+from bigiron.detect.state import dec_hook
 from bigiron.model import Readings, Sample
 
 if TYPE_CHECKING:
@@ -23,6 +24,16 @@ if TYPE_CHECKING:
 
 Name = Callable[[str, str], str]
 """A node and a device as told, to the name the device is known by."""
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """All samples: series singly, columns side by side, and those held for the next block."""
+
+    singly: list[tuple[str, str, str, list[float], list[float]]] = []
+    """Metric, node, device, times, values."""
+    columns: dict[str, Any] = {}
+    """By metric, as ``hub.columns.Kept``."""
+    recent: list[tuple[int, Sample]] = []
 
 
 class Shelf:
@@ -148,6 +159,29 @@ class Shelf:
                 del of_metric[key]
         for columns in self._columns.values():
             columns.prune(stale_s)
+
+    def kept(self) -> Kept:
+        """What a replay that stops writes down."""
+        singly = [
+            (metric, node, device, list(series.times), list(series.values))
+            for metric, of_metric in self._series.items()
+            for (node, device), series in of_metric.items()
+        ]
+        columns = {metric: columns.kept() for metric, columns in self._columns.items()}
+        return Kept(singly, columns, list(self._recent))
+
+    def restore(self, kept: Kept) -> None:
+        """Hold what was written down; to be called before anything is taken."""
+        for metric, node, device, times, values in kept.singly:
+            series = Series(array("d", times), array("d", values))
+            self._series.setdefault(metric, {})[node, device] = series
+        self._recent.extend(kept.recent)
+        if kept.columns:
+            from bigiron.hub import columns as side
+
+            for metric, one in kept.columns.items():
+                columns = self._columns[metric] = side.Columns(self._gap_s, self._series_s)
+                columns.restore(msgspec.convert(one, side.Kept, dec_hook=dec_hook))
 
     # --- out
 
