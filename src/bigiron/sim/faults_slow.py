@@ -1,7 +1,7 @@
 """Gradual classes: they begin small, are to be seen before they fail, and may never fail.
 
 A size is given, or follows from a number of standard deviations of the affected quantity's own
-noise (the mean of an hour for sensors, the count of a day for counters), or is drawn.
+noise over an hour (the mean of a sensor, the count of a counter), or is drawn.
 """
 
 from collections.abc import Callable
@@ -172,11 +172,11 @@ SLOW = {
 }
 
 
-def daily_sd(counter: str) -> float:
-    """Standard deviation of a healthy median unit's daily count under load: bursts of geometric
-    size at Poisson times."""
+def hourly_sd(counter: str) -> float:
+    """Standard deviation of a healthy median unit's count in an hour under load: bursts of
+    geometric size at Poisson times."""
     rate, _, burst = RATES[counter]
-    return float(np.sqrt(DAY_H * rate * (2 * burst**2 - burst)))
+    return float(np.sqrt(rate * (2 * burst**2 - burst)))
 
 
 def _size(
@@ -218,7 +218,7 @@ def _counter(
     rng, history = scene.rng(plan), scene.history
     base = RATES[counter][0] * RATES[counter][2]
     if plan.sigma is not None or plan.size is not None:
-        per_h = _size(plan, daily_sd(counter) / DAY_H, rng, drawn)
+        per_h = _size(plan, hourly_sd(counter), rng, drawn)
         growth_s, ramp_s = 0.0, 6 * HOUR_S
     else:
         per_h = float(np.exp(rng.uniform(*np.log(drawn))))
