@@ -222,11 +222,8 @@ def test_values_that_are_none() -> None:
     )
     with serving(database) as server, closing(PrometheusSource(server.url)) as source:
         batch, _ = source.poll("")
-    assert told(batch) == [
-        ("n1", "gpu0", "gpu_temp_celsius", 5.0),
-        ("n1", "", "node_load1", float("inf")),
-    ]
-    assert noted(batch) == {"values the exporter marks as not supported": 2}
+    assert told(batch) == [("n1", "gpu0", "gpu_temp_celsius", 5.0)]
+    assert noted(batch) == {"values that are none: not supported, or no number": 3}
 
 
 def test_series_of_one_gpu_under_several_labels_are_one() -> None:
@@ -376,8 +373,8 @@ def test_a_server_that_does_not_list_names_is_asked_for_all() -> None:
     assert len(queries) > 3
 
 
-@pytest.mark.parametrize("ahead_s", [3600.0, -3600.0])
-def test_a_server_is_asked_by_its_own_clock(ahead_s: float) -> None:
+@pytest.mark.parametrize("ahead_s", [30.0, -300.0, 3600.0, -3600.0, 3 * 86_400.0, -3 * 86_400.0])
+def test_a_server_is_asked_by_its_own_clock_and_understood_by_ours(ahead_s: float) -> None:
     there = time.time() + ahead_s
     with (
         serving(Database((GPU, [(there - 5, "1")]))) as server,
@@ -387,6 +384,48 @@ def test_a_server_is_asked_by_its_own_clock(ahead_s: float) -> None:
         batch, _ = source.poll("")
     assert told(batch) == [("n1", "gpu0", "gpu_temp_celsius", 1.0)]
     assert [what for what in noted(batch) if "clock is" in what]
+    assert batch.samples[0].time is not None
+    assert abs(batch.samples[0].time.timestamp() + 5 - time.time()) < 3
+    assert abs(batch.time.timestamp() - time.time()) < 3
+
+
+def test_a_cursor_of_a_clock_that_was_ahead_hides_nothing() -> None:
+    now = time.time()
+    with (
+        serving(Database((GPU, [(now - 5, "1")]))) as server,
+        closing(PrometheusSource(server.url)) as source,
+    ):
+        batch, cursor = source.poll(repr(now + 86_400))
+    assert [s.value for s in batch.samples] == [1.0]
+    assert float(cursor) == pytest.approx(now - 5)
+    assert [what for what in noted(batch) if "of the future" in what]
+
+
+def test_a_value_that_is_no_number_costs_no_other() -> None:
+    now = time.time()
+    other = {**GPU, "gpu": "1"}
+    with (
+        serving(Database((GPU, [(now - 5, "ERR!")]), (other, [(now - 5, "2")]))) as server,
+        closing(PrometheusSource(server.url)) as source,
+    ):
+        batch, _ = source.poll("")
+    assert told(batch) == [("n1", "gpu1", "gpu_temp_celsius", 2.0)]
+
+
+def test_labels_that_are_no_text_are_no_answer() -> None:
+    broken = [{"metric": {"__name__": "node_load1", "node": 7}, "values": [[1, "1"]]}]
+
+    def reply(asked: Asked) -> Reply:
+        if "/label/" in asked.path:
+            return success(["node_load1"])
+        return success({"resultType": "matrix", "result": broken})
+
+    with (
+        serving(reply) as server,
+        closing(PrometheusSource(server.url)) as source,
+        pytest.raises(Temporary, match="not what the API promises"),
+    ):
+        source.poll("")
 
 
 def test_matchers_go_into_every_query() -> None:

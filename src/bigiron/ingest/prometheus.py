@@ -5,6 +5,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
+import msgspec
+
 from bigiron import signals
 from bigiron.errors import Permanent, Temporary
 from bigiron.ingest.http_client import Access, HttpClient
@@ -12,13 +14,14 @@ from bigiron.ingest.openmetrics_facts import INFO_NAMES
 from bigiron.ingest.openmetrics_series import rule
 from bigiron.ingest.prometheus_api import Matrix, PrometheusApi, selectors
 from bigiron.ingest.prometheus_series import SeriesReader
-from bigiron.model import Batch, Note
+from bigiron.model import Batch, Note, Sample
 
 _SCRAPE = ("up", "scrape_duration_seconds", "scrape_samples_scraped")
 _WHO = "node_uname_info|DCGM_FI_DEV_GPU_TEMP|gpu_package_power|amd_gpu_package_power"
 _LONGEST_WINDOW_S = 3600.0
 _HISTORY_WINDOW_S = 600.0
 _SKEW_S = 5.0
+_SKEW_NEWS_S = 2.5
 _LATE_POLLS = 3.0
 _NAMES_SINCE_S = 86_400.0
 
@@ -70,12 +73,16 @@ class PrometheusSource:
         notes: list[Note] = []
         self._know_names(notes)
         now = time.time() + self._skew_s
-        if cursor != self._cursor:
+        if since > now + _SKEW_S:  # the server's clock was ahead once: no cursor for today
+            since = -math.inf
+            notes.append(Note(self.name, "read up to a time of the future; begun anew"))
+        if cursor != self._cursor or not math.isfinite(since):
             self._reader.start_at(since)
         answers = self._ask(self._names, now, self._window_s(now, since), self._reader)
-        samples, unused = self._reader.read(answers, self.name)
+        self._keep_skew()
+        samples, unused = self._read(answers)
         changed, self._reader.changed = self._reader.changed, False
-        at = datetime.fromtimestamp(now, UTC)
+        at = datetime.fromtimestamp(now - self._skew_s, UTC)
         batch = Batch(
             time=at,
             source=self.name,
@@ -143,6 +150,14 @@ class PrometheusSource:
             found += answer
         return found
 
+    def _read(self, answers: list[Matrix]) -> tuple[list[Sample], list[Note]]:
+        try:
+            return self._reader.read(answers, self.name, self._skew_s)
+        except (msgspec.MsgspecError, OverflowError) as error:
+            raise Temporary(
+                f"{self._api.url}: the answer is not what the API promises: {error}"
+            ) from None
+
     def _know_names(self, notes: list[Note]) -> None:
         """Which catalogued names the server has; asked again every ``names_every_s``.
 
@@ -151,22 +166,28 @@ class PrometheusSource:
         """
         if time.monotonic() - self._names_at < self._names_wait_s:
             return
-        given = self._given_names(time.time() - _NAMES_SINCE_S)
+        given = self._given_names()
         first = not math.isfinite(self._names_at)
+        if first and abs(self._skew_s) > _SKEW_S:  # how it differs is known only now
+            given = self._given_names()
         names = _known(given)
         grew = first or not names or names != self._names
         wait_s = 0.0 if grew else max(2 * self._names_wait_s, self.every_s)
         self._names, self._names_wait_s = names, min(wait_s, self._names_every_s)
         self._names_at = time.monotonic()
-        self._keep_skew()
         if first:
             if others := len(given) - len(self._names):
                 notes.append(Note(self.name, "metric names that are not catalogued", others))
             self._know_nodes(time.time() + self._skew_s)
 
-    def _given_names(self, since: float) -> list[str]:
+    def _given_names(self, since: float | None = None) -> list[str]:
+        """The names of the last day by the server's clock, or of all time since a given one."""
+        if since is None:
+            since = time.time() + self._skew_s - _NAMES_SINCE_S
         try:
-            return self._api.names(since)
+            names = self._api.names(since)
+            self._keep_skew()
+            return names
         except Permanent as error:
             if not _refused_only_names(str(error)):
                 raise
@@ -177,17 +198,21 @@ class PrometheusSource:
         query = f'last_over_time({{__name__=~"{_WHO}"{more}}}[6h])[1s:1s]'
         try:
             self._reader.learn_names(self._api.query(query, now))
-        except (Permanent, Temporary):
+        except (Permanent, Temporary, msgspec.MsgspecError):
             return  # a server that cannot look so far back still answers what is asked next
 
     def _keep_skew(self) -> None:
+        """How the clocks differ now; the header counts whole seconds, so one more is no news."""
         skew = self._api.server_time - time.time()
-        self._skew_s = skew if abs(skew) > _SKEW_S else 0.0
+        if abs(skew) <= _SKEW_S or skew != skew:
+            self._skew_s = 0.0
+        elif abs(skew - self._skew_s) > _SKEW_NEWS_S:
+            self._skew_s = skew
 
     def _note_skew(self) -> Iterator[Note]:
         if self._skew_s:
             what = (
-                f"the server's clock is {self._skew_s:+.0f} s from this machine's: its own is used"
+                f"the server's clock is {self._skew_s:+.0f} s from this machine's: it is reckoned"
             )
             yield Note(self.name, what)
 

@@ -73,8 +73,13 @@ class SeriesReader:
             elif one.values and one.values[0][0] <= last:
                 one.values = [value for value in one.values if value[0] > last]
 
-    def read(self, answers: Sequence[Matrix], source: str) -> tuple[list[Sample], list[Note]]:
-        """New samples in the order of time within each series, and what was not used."""
+    def read(
+        self, answers: Sequence[Matrix], source: str, skew_s: float = 0.0
+    ) -> tuple[list[Sample], list[Note]]:
+        """New samples in the order of time within each series, and what was not used.
+
+        ``skew_s`` is by how much the server's clock is ahead: the samples get this machine's time.
+        """
         rows = [(bytes(one.metric), one.values) for one in answers]
         self._see_moves(rows)
         self._learn([raw for raw, _ in rows], rows)
@@ -90,12 +95,12 @@ class SeriesReader:
         samples: list[Sample] = []
         blank = 0
         for series, given in taken.items():
-            blank += _add(samples, series, given)
+            blank += _add(samples, series, given, skew_s)
         notes = [
             Note(source, what, count)
             for what, count in (
                 ("series whose labels name no node or no device", unplaced),
-                ("values the exporter marks as not supported", blank),
+                ("values that are none: not supported, or no number", blank),
             )
             if count
         ]
@@ -164,7 +169,7 @@ class SeriesReader:
         before = dict(self.names.hosts), dict(self.names.gpus)
         for (raw, name, block), (_, values) in zip(named, rows, strict=True):
             if name == "nvidia_smi_index" and values:
-                self.names.learn(name, blocks[block], float(values[-1][1]))
+                self.names.learn(name, blocks[block], number(values[-1][1]))
                 self._indexes[raw] = values[-1][1]
         for labels in blocks.values():
             self.names.learn("", labels, 0.0)
@@ -214,6 +219,7 @@ def _add(
     samples: list[Sample],
     series: Series,
     given: list[tuple[_Meaning, Sequence[tuple[float, str]]]],
+    skew_s: float,
 ) -> int:
     """The samples of one series from all that speak of it; how many values were blank."""
     metric, node, device = series
@@ -224,15 +230,23 @@ def _add(
     for meaning, values in given:
         convert, may_be_blank = meaning.rule.source.convert, meaning.rule.blanks
         for time, text in values:
-            raw = float(text)
+            raw = number(text)
             value = convert(raw)
-            if value != value or (may_be_blank and signals.is_blank(raw)):
+            if not math.isfinite(value) or (may_be_blank and signals.is_blank(raw)):
                 blank += 1
             elif metric != "gpu_health" or value < best.get(time, math.inf):
                 best[time] = value
     times = best if len(given) == 1 else sorted(best)
-    samples += [Sample(node, device, metric, best[time], _at(time)) for time in times]
+    samples += [Sample(node, device, metric, best[time], _at(time - skew_s)) for time in times]
     return blank
+
+
+def number(text: str) -> float:
+    """A sample's value; NaN where it is no number."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 @lru_cache(maxsize=65_536)
