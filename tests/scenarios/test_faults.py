@@ -196,15 +196,26 @@ def job(id_: str, user: str, node: str, start_min: int) -> Job:
 
 def test_a_fault_that_follows_the_device_across_users_asks_for_a_check() -> None:
     stage = Stage(("a1", "a2"))
-    stage.take(jobs=(job("1", "ann", "a1", 0), job("2", "bob", "a1", 10), job("3", "cy", "a2", 0)))
+    users = ("ann", "bob", "cy")
+    jobs = tuple(job(str(n), user, "a1", 10 * n) for n, user in enumerate(users))
+    stage.take(jobs=(*jobs, job("9", "dee", "a2", 0)))
     stage.run(5)
-    stage.happens("a1", "xid.31", "gpu2")
-    stage.run(10)
-    assert stage.open["xid.31 a1/gpu2"].blame is Blame.APPLICATION
-    stage.happens("a1", "xid.31", "gpu2")
-    stage.run()
+    for _ in users:
+        assert stage.health("a1") is Health.HEALTHY
+        stage.happens("a1", "xid.31", "gpu2")
+        stage.run(10)
     finding = stage.open["xid.31 a1/gpu2"]
     assert (finding.blame, finding.action) == (Blame.DEVICE, ActionKind.CHECK)
+
+
+def test_two_users_who_fail_once_on_one_device_prove_nothing() -> None:
+    stage = Stage(("a1", "a2"))
+    stage.take(jobs=(job("1", "ann", "a1", 0), job("2", "bob", "a1", 10)))
+    stage.run(5)
+    for _ in range(2):
+        stage.happens("a1", "xid.31", "gpu2")
+        stage.run(10)
+    assert {f.blame for f in stage.open.values()} == {Blame.APPLICATION}
 
 
 def test_a_user_whose_programs_fail_everywhere_never_blames_a_device() -> None:

@@ -27,6 +27,10 @@ CLOSE_BY_FAULT_S = {
 }
 
 
+CLOSE_BY_DETECTOR_S = {"golden": 0.0}
+"""A fact is told once and does not flicker: the right one again is the end of it."""
+
+
 class Open(msgspec.Struct, frozen=True, omit_defaults=True):
     """A finding that stands: since when, and since when its detector sees it gone."""
 
@@ -55,6 +59,9 @@ class Rules(msgspec.Struct, frozen=True):
     close_after_s: float = 120.0
     close_by_fault_s: Mapping[str, float] = msgspec.field(
         default_factory=lambda: dict(CLOSE_BY_FAULT_S)
+    )
+    close_by_detector_s: Mapping[str, float] = msgspec.field(
+        default_factory=lambda: dict(CLOSE_BY_DETECTOR_S)
     )
     gap_s: float = 120.0
     most_open: int = 100_000
@@ -128,7 +135,8 @@ def _follow(
     if not metrics or not window.observed(finding.subject, metrics_of(finding, metrics)):
         return held, None
     clear_since = held.clear_since or now
-    close_after_s = rules.close_by_fault_s.get(finding.fault, rules.close_after_s)
+    close_after_s = rules.close_by_detector_s.get(finding.detector, rules.close_after_s)
+    close_after_s = rules.close_by_fault_s.get(finding.fault, close_after_s)
     if now - clear_since < timedelta(seconds=close_after_s):
         return Open(finding, held.opened, clear_since), None
     because = f"not so any more since {clear_since:%Y-%m-%d %H:%M:%S}"

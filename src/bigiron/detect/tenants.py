@@ -5,13 +5,20 @@ XID 13, 31 and 43 are application-level unless one GPU shows them under several 
 """
 
 from collections.abc import Iterable
+from math import exp, lgamma, log
 
 from bigiron.detect import Key, Window
 from bigiron.detect.incidents import Incident
 from bigiron.model import Event, Job
 
-MIN_USERS = 2
-"""Users whose programs failed on this device and on no other."""
+MIN_USERS = 3
+"""Users whose programs failed on this device."""
+
+CHANCE = 1e-3
+"""Largest chance, over all devices there are, that so many users meet on one of them."""
+
+LEAST_DEVICES = 64
+"""Fewer devices are counted as so many: users choose among few by habit, not by chance."""
 
 MIN_DAYS = 3
 """Distinct days on one device, where no job history is known."""
@@ -30,9 +37,10 @@ class Tenants:
     def follows_device(self, incident: Incident) -> str:
         """A sentence why the device may be at fault; "" if the programs are.
 
-        With job history: at least two users' jobs failed with this code here while none of
-        theirs did on another device. Without: it came on three different days, always on this
-        device of its node.
+        With job history: programs of three users or more failed so on this device, more than
+        would meet on one by chance (each pair of user and device they failed on is a throw at
+        the devices there are). Without: it came on three different days, always on this device
+        of its node.
         """
         if not incident.device or incident.count < MIN_USERS:
             return ""
@@ -41,10 +49,18 @@ class Tenants:
             here = self._here or {}
             return _by_days(incident, here.get((incident.code, incident.node), ()))
         place = (incident.node, incident.device)
-        alone = sum(places == {place} for places in self._users(incident.code).values())
-        if alone < MIN_USERS:
+        users = self._users(incident.code)
+        met = sum(place in places for places in users.values())
+        if met < MIN_USERS:
             return ""
-        return f"It follows the device: {alone} users' programs failed so here and nowhere else."
+        devices = max(LEAST_DEVICES, len(self._window.fleet.devices))
+        others = sum(len(places) for places in users.values()) - met
+        chance = devices * poisson_tail(met, (others + 1) / devices)
+        if chance > CHANCE:
+            return ""
+        return (
+            f"It follows the device: programs of {met} users failed so here, too many for chance."
+        )
 
     def _index(self) -> None:
         """Sort the window's events and jobs once: there may be many incidents to ask about."""
@@ -79,6 +95,12 @@ class Tenants:
             if begun and (job.end is None or job.end >= event.time):
                 users.add(job.user)
         return users.pop() if len(users) == 1 else ""
+
+
+def poisson_tail(count: int, mean: float) -> float:
+    """P(``count`` or more) where ``mean`` are expected."""
+    below = sum(exp(k * log(mean) - mean - lgamma(k + 1)) for k in range(count))
+    return max(0.0, 1.0 - below)
 
 
 def _by_days(incident: Incident, events: Iterable[Event]) -> str:
