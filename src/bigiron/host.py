@@ -1,13 +1,20 @@
 """The only door to a machine: every file read and command run on a node goes through Host."""
 
+import os
+import selectors
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 
 from bigiron.errors import NoData, Permanent, Temporary
 
 READ_LIMIT = 16 * 1024 * 1024
+OUTPUT_LIMIT = 256 * 1024 * 1024
+"""Of a command; a day's jobs of the largest clusters are a quarter of it."""
+SAID_LIMIT = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +29,7 @@ class Host:
     root: Path = Path("/")
     path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     env: Mapping[str, str] = field(default_factory=dict)
+    output_bytes: int = OUTPUT_LIMIT
 
     def read(self, path: str) -> str:
         """A small file's text, stripped; bad bytes replaced. Raises NoData, Permanent."""
@@ -40,24 +48,73 @@ class Host:
             yield "/" + str(found.relative_to(self.root))
 
     def run(self, argv: Sequence[str], *, timeout_s: float) -> str:
-        """A command's standard output. Raises NoData (not installed), Temporary, Permanent."""
+        """A command's standard output. Raises NoData (not installed), Temporary, Permanent.
+
+        One that takes too long, or says more than ``output_bytes``, is ended with all it started.
+        """
         try:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=timeout_s,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 env={**self.env, "PATH": self.path, "LC_ALL": "C", "TZ": "UTC"},
-                check=False,
+                start_new_session=True,
             )
         except (FileNotFoundError, PermissionError) as error:
             raise NoData(f"{argv[0]}: not installed") from error
-        except subprocess.TimeoutExpired as error:
-            raise Temporary(f"{argv[0]}: no answer in {timeout_s:g} s") from error
-        if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip()[:500]
-            raise Permanent(f"{' '.join(argv)}: exit {done.returncode}: {said}")
-        return done.stdout.decode("utf-8", "replace")
+        except OSError as error:
+            raise Permanent(f"{argv[0]}: cannot be run: {error.strerror}") from error
+        until = monotonic() + timeout_s
+        with process:
+            try:
+                output, said = _talk(process, until, self.output_bytes)
+                if len(output) > self.output_bytes:
+                    raise Permanent(f"{argv[0]}: says more than {self.output_bytes:,} bytes")
+                status = process.wait(max(0.1, until - monotonic()))
+            except subprocess.TimeoutExpired as error:
+                raise Temporary(f"{argv[0]}: no answer in {timeout_s:g} s") from error
+            finally:
+                _end(process)
+        if status:
+            words = said.decode("utf-8", "replace").strip()[:500]
+            raise Permanent(f"{' '.join(argv)}: exit {status}: {words}")
+        return output.decode("utf-8", "replace")
 
     def _at(self, path: str) -> Path:
         return self.root / path.lstrip("/")
+
+
+def _talk(process: "subprocess.Popen[bytes]", until: float, most: int) -> tuple[bytes, bytes]:
+    """What a process writes to its two outputs; of the first at most ``most`` and one more.
+
+    Raises TimeoutExpired. A process it started may hold the outputs open for longer than it
+    lives itself: once it has ended, what is there is all.
+    """
+    told = {process.stdout: bytearray(), process.stderr: bytearray()}
+    with selectors.DefaultSelector() as waiting:
+        for pipe in told:
+            if pipe is not None:
+                os.set_blocking(pipe.fileno(), False)
+                waiting.register(pipe, selectors.EVENT_READ)
+        while waiting.get_map() and len(told[process.stdout]) <= most:
+            if monotonic() > until:
+                raise subprocess.TimeoutExpired(process.args, 0.0)
+            ended = process.poll() is not None
+            ready = waiting.select(0.0 if ended else min(0.1, max(0.0, until - monotonic())))
+            for key, _ in ready:
+                data = os.read(key.fd, 1024 * 1024)
+                if data:
+                    told[key.fileobj] += data  # type: ignore[index]
+                else:
+                    waiting.unregister(key.fileobj)
+            del told[process.stderr][:-SAID_LIMIT]
+            if ended and not ready:
+                break
+    return bytes(told[process.stdout][: most + 1]), bytes(told[process.stderr])
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End a process that has not ended yet, with all it has started in its session."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)

@@ -186,12 +186,12 @@ class PrometheusSource:
             since = time.time() + self._skew_s - _NAMES_SINCE_S
         try:
             names = self._api.names(since)
-            self._keep_skew()
-            return names
         except Permanent as error:
             if not _refused_only_names(str(error)):
                 raise
             return [*_catalogued()]
+        self._keep_skew()
+        return names
 
     def _know_nodes(self, now: float) -> None:
         more = f",{self._matchers}" if self._matchers else ""
