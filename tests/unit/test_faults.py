@@ -3,11 +3,15 @@
 import subprocess
 import sys
 from collections import Counter
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
 
+from bigiron import detect
+from bigiron.detect.claims import Asks
+from bigiron.detect.limit_rows import LIMITS
 from bigiron.errors import ConfigError
 from bigiron.faults import CLEARS, Catalogue, parse, shipped
 from bigiron.faults.page import FAMILIES, markdown, text
@@ -259,3 +263,24 @@ def test_use_puts_a_sites_files_over_the_shipped_catalogue(tmp_path: Path) -> No
     command = [sys.executable, "-c", program, str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["reset_gpu", "drain"]
+
+
+def test_what_a_detector_asks_for_beside_the_catalogue_says_why() -> None:
+    detectors = list(walk_packages(detect.__path__, "bigiron.detect."))
+    asked = {
+        f"{module.name}.{name}": value
+        for module in detectors
+        for name, value in vars(import_module(module.name)).items()
+        if isinstance(value, Asks)
+    }
+    assert len(asked) > 5
+    assert [name for name, asks in asked.items() if not asks.why] == []
+
+
+def test_every_limit_is_judged_as_the_catalogue_has_it_unless_its_row_says_why() -> None:
+    for limit in LIMITS:
+        assert limit.fault in shipped(), limit.fault
+        known = shipped().find(limit.fault)
+        if limit.asks is not None:
+            assert limit.asks.why, limit.fault
+            assert limit.asks[:4] != (known.severity, known.action, known.when, known.blame)

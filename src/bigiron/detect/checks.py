@@ -21,9 +21,12 @@ from bigiron.model import (
 
 NAME = "checks"
 
-FAILED = Asks(Severity.CRITICAL, ActionKind.DRAIN, When.JOB_END)
-WARNED = Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END)
-UNTRIED = Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END, Blame.UNKNOWN)
+NO_ENTRY = "the check gave no reason that is known: its word alone counts"
+FAILED = Asks(Severity.CRITICAL, ActionKind.DRAIN, When.JOB_END, why=NO_ENTRY)
+WARNED = Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END, why=NO_ENTRY)
+UNTRIED = Asks(
+    Severity.WARNING, ActionKind.CHECK, When.JOB_END, Blame.UNKNOWN, "it came to no verdict"
+)
 
 
 @detector()

@@ -19,17 +19,22 @@ from bigiron.model import (
 
 
 class Asks(NamedTuple):
-    """How bad it is and what to do, where the catalogue has no entry or means another case."""
+    """How bad it is and what to do, where the catalogue has no entry or means another case.
+
+    ``why`` says what is other here than the catalogue's entry has in mind.
+    """
 
     severity: Severity
     action: ActionKind = ActionKind.CHECK
     when: When = When.JOB_END
     blame: Blame = Blame.DEVICE
+    why: str = ""
 
 
-INFO = Asks(Severity.INFO, ActionKind.NONE, When.NEVER, Blame.UNKNOWN)
-SUSPECT = Asks(Severity.WARNING)
-"""A suspicion asks for a test, not for a drain."""
+INFO = Asks(
+    Severity.INFO, ActionKind.NONE, When.NEVER, Blame.UNKNOWN, "it is told, and no node's fault"
+)
+SUSPECT = Asks(Severity.WARNING, why="a suspicion asks for a test, not for a drain")
 
 
 def entry(code: str) -> Fault | None:
@@ -49,7 +54,10 @@ def claim(
     asks: Asks | None = None,
     otherwise: Asks = SUSPECT,
 ) -> Finding:
-    """A finding. ``asks`` overrides the catalogue; ``otherwise`` holds where it has no entry."""
+    """A finding as bad as the catalogue has it and asking for what it does.
+
+    ``asks`` overrides the catalogue; ``otherwise`` holds where it has no entry.
+    """
     known = entry(code)
     if asks is None:
         asks = otherwise

@@ -31,8 +31,16 @@ BOOT_S = 60.0
 MANY = 0.3
 """So many silent at once: the monitoring is at fault, no node."""
 
-GONE = Asks(Severity.CRITICAL, ActionKind.CHECK, When.NOW, Blame.HOST)
-AGAIN = Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END, Blame.HOST)
+GONE = Asks(
+    Severity.CRITICAL,
+    ActionKind.CHECK,
+    When.NOW,
+    Blame.HOST,
+    "its scheduler has it down already: there is nothing to drain",
+)
+AGAIN = Asks(
+    Severity.WARNING, ActionKind.CHECK, When.JOB_END, Blame.HOST, "it runs again, and jobs on it"
+)
 
 
 class Crash(msgspec.Struct, frozen=True):

@@ -38,7 +38,9 @@ GRACE = timedelta(hours=1)
 KEPT = timedelta(days=1)
 """What a count of a day remembers of a cause is still that cause's."""
 
-GROUP = Asks(Severity.WARNING, ActionKind.NONE, When.NEVER, Blame.FACILITY)
+GROUP = Asks(
+    Severity.WARNING, ActionKind.NONE, When.NEVER, Blame.FACILITY, "no node of it is to blame"
+)
 
 OWN = frozenset({"", "gpu", "memory"})
 """Families of what nobody plans: only a node's own turn excuses it, not the whole window."""
@@ -320,5 +322,5 @@ def _group(cause: Cause, family: str, hit: Hit, shown: Iterable[Finding]) -> Fin
         since=cause.since,
         evidence=evidence,
         confidence=round(1 - min(hit.chance, 0.5), 3),
-        asks=GROUP,
+        otherwise=GROUP,
     )

@@ -8,8 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Set
 
 from bigiron.detect import Window
-from bigiron.detect.claims import Asks, claim
-from bigiron.model import ActionKind, Evidence, Finding, Severity, Subject, When
+from bigiron.detect.claims import claim
+from bigiron.model import Evidence, Finding, Subject
 
 NAME = "missing"
 LIKE_NODES = 8
@@ -17,8 +17,6 @@ LIKE_NODES = 8
 LIKE_SHARE = 0.9
 LOST = frozenset({"xid.79", "nvrm.gpu_lost", "nvrm.fallen_off", "amdgpu.lost"})
 """Events after which everyone knows: the log's finding is enough."""
-
-GONE = Asks(Severity.CRITICAL, ActionKind.DRAIN, When.JOB_END)
 
 
 def fewer(
@@ -51,7 +49,6 @@ def fewer(
             since=None,
             evidence=(Evidence("sample", f"{len(gpus)} GPUs have samples", window.now),),
             confidence=0.9,
-            asks=GONE,
         )
 
 

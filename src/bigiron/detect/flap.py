@@ -11,9 +11,9 @@ from typing import NamedTuple
 import msgspec
 
 from bigiron.detect import Block, Fleet, fold
-from bigiron.detect.claims import Asks, claim
+from bigiron.detect.claims import claim
 from bigiron.detect.same_port import pairs
-from bigiron.model import ActionKind, Blame, Evidence, Finding, Recovery, Severity, Subject, When
+from bigiron.model import Evidence, Finding, Recovery, Subject
 
 NAME = "flap"
 READS = ("ib_link_downed_total",)
@@ -23,8 +23,6 @@ SOON_COUNT, SOON_S = 3, 3 * 3600.0
 DAY_COUNT, DAY_S = 5, 24 * 3600.0
 KEEP = 64
 """Most times kept of one port; more say nothing new."""
-
-FLAPPING = Asks(Severity.CRITICAL, ActionKind.DRAIN, When.JOB_END, Blame.LINK)
 
 
 class Port(msgspec.Struct, frozen=True):
@@ -164,7 +162,6 @@ def _finding(key: str, times: tuple[float, ...]) -> Finding:
         (because, "Collectives stall each time the link retrains."),
         since=datetime.fromtimestamp(times[0], UTC),
         evidence=(Evidence("sample", "link went down", last, metric=READS[0]),),
-        asks=FLAPPING,
     )
 
 

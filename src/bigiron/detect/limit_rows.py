@@ -19,13 +19,16 @@ class Limit(NamedTuple):
     fault: str
     says: str
     source: str
-    asks: Asks
+    asks: Asks | None = None
+    """Where it differs from what the catalogue asks for."""
     hold: bool = False
     unit: str = ""
     node_wide: bool = False
     """Most GPUs of a node at once are one thing about the node: its supply, its fans."""
     passing: bool = False
     """Ordinary for a moment: says nothing in a single look."""
+    brief: bool = False
+    """Comes for a moment too: a single look sees it, and not whether it lasts."""
 
 
 def above(limit: float, top: float = 1e12) -> Callable[[float], bool]:
@@ -55,13 +58,25 @@ def _pair_is_one(value: float) -> bool:
     return any((mask >> shift) & 0b11 == 1 for shift in (0, 2, 4, 6))
 
 
-REPAIR = Asks(Severity.CRITICAL, ActionKind.REPAIR, When.JOB_END)
-RESET = Asks(Severity.WARNING, ActionKind.RESET_GPU, When.JOB_END)
-RESET_BAD = Asks(Severity.CRITICAL, ActionKind.RESET_GPU, When.JOB_END)
-CHECK = Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END)
-CHECK_HOST = Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END, Blame.HOST)
-POWER = Asks(Severity.CRITICAL, ActionKind.DRAIN, When.JOB_END, Blame.HOST)
-LINK = Asks(Severity.CRITICAL, ActionKind.DRAIN, When.JOB_END, Blame.LINK)
+AGE = "the counter cannot tell how old the error is; the event tells of one just now"
+COUNTED = Asks(Severity.CRITICAL, ActionKind.RESET_GPU, When.JOB_END, why=AGE)
+COUNTED_HOST = Asks(Severity.CRITICAL, ActionKind.DRAIN, When.JOB_END, Blame.HOST, AGE)
+WAITING = Asks(
+    Severity.WARNING,
+    ActionKind.RESET_GPU,
+    When.JOB_END,
+    why="pages that wait go out of use at a reset; the event tells of one that did already",
+)
+GLANCE = Asks(
+    Severity.WARNING,
+    ActionKind.CHECK,
+    When.JOB_END,
+    Blame.UNKNOWN,
+    "one look cannot tell whether it lasts; the catalogue means what does",
+)
+
+HEAT = 0x02
+"""The bit of an NVMe drive's critical warning that only says that it is too warm."""
 
 LIMITS = (
     Limit(
@@ -70,7 +85,6 @@ LIMITS = (
         "gpu.row_remap_pending",
         "a row remap is pending: it takes effect at the next GPU reset",
         "NVIDIA A100 memory error management; health checks of Azure, Meta and gpud agree",
-        RESET,
     ),
     Limit(
         "gpu_row_remap_failure",
@@ -78,7 +92,6 @@ LIMITS = (
         "gpu.row_remap_failure",
         "a row could not be remapped: its spare rows are used up",
         "NVIDIA A100 memory error management: with field diagnostics this is a return",
-        REPAIR,
     ),
     Limit(
         "gpu_remapped_rows_uncorrectable_total",
@@ -86,7 +99,6 @@ LIMITS = (
         "gpu.row_remap_limit",
         "{value:.0f} rows were remapped for uncorrectable errors, of at most 512",
         "DCGM health watch and NVIDIA A100 memory error management: 512",
-        REPAIR,
     ),
     Limit(
         "gpu_ecc_uncorrectable_volatile_total",
@@ -94,7 +106,6 @@ LIMITS = (
         "gpu.ecc_uncorrectable",
         "{value:.0f} uncorrectable memory errors since the driver was loaded",
         "DCGM health watch: any volatile double-bit error fails",
-        RESET_BAD,
     ),
     Limit(
         "gpu_sram_threshold_exceeded",
@@ -102,7 +113,6 @@ LIMITS = (
         "gpu.sram_threshold",
         "its count of SRAM errors is past the vendor's threshold",
         "NVML; DCGM code SRAM_THRESHOLD: field diagnostics, then return",
-        REPAIR,
     ),
     Limit(
         "gpu_retired_pages_pending",
@@ -110,7 +120,6 @@ LIMITS = (
         "gpu.retired_pages_pending",
         "a page retirement is pending: it takes effect at the next GPU reset",
         "DCGM health watch: pending retirement warns",
-        RESET,
     ),
     Limit(
         "gpu_bad_pages_pending",
@@ -118,7 +127,7 @@ LIMITS = (
         "amdgpu.bad_page",
         "{value:.0f} memory pages wait to be retired",
         "Linux amdgpu RAS documentation",
-        RESET,
+        WAITING,
     ),
     Limit(
         "gpu_ras_uncorrectable_total",
@@ -126,7 +135,7 @@ LIMITS = (
         "amdgpu.ras_uncorrectable",
         "{value:.0f} uncorrectable RAS errors since the driver was loaded",
         "OCI health checks: any uncorrectable RAS error fails",
-        RESET_BAD,
+        COUNTED,
     ),
     Limit(
         "gpu_clock_event_reasons",
@@ -134,8 +143,8 @@ LIMITS = (
         "clock.hw_thermal",
         "its clocks are cut for heat (hardware thermal slowdown)",
         "NVML clock event reasons; unhealthy when sustained (gpud: 0.6 of 10 minutes)",
-        CHECK,
         hold=True,
+        brief=True,
         node_wide=True,
     ),
     Limit(
@@ -144,8 +153,8 @@ LIMITS = (
         "clock.hw_power_brake",
         "its clocks are cut by the power brake: a supply or rail asked for it",
         "NVML clock event reasons; unhealthy when sustained (gpud: 0.6 of 10 minutes)",
-        CHECK_HOST,
         hold=True,
+        brief=True,
         node_wide=True,
     ),
     Limit(
@@ -154,8 +163,8 @@ LIMITS = (
         "clock.hw_slowdown",
         "its clocks are cut by hardware, without saying why",
         "NVML clock event reasons; unhealthy when sustained (gpud: 0.6 of 10 minutes)",
-        CHECK,
         hold=True,
+        brief=True,
     ),
     Limit(
         "gpu_clock_event_reasons",
@@ -163,7 +172,6 @@ LIMITS = (
         "clock.sw_thermal",
         "its clocks are lowered by the driver to stay below its temperature limit",
         "NVML clock event reasons; Azure health agent warns",
-        CHECK,
         hold=True,
         passing=True,
     ),
@@ -173,7 +181,6 @@ LIMITS = (
         "gpu.temp_high",
         "{value:.0f} °C are left to its slowdown temperature",
         "DCGM field 153: margin to the maximum operating temperature",
-        CHECK,
         hold=True,
         unit="celsius",
     ),
@@ -183,7 +190,6 @@ LIMITS = (
         "gpu.memory_temp_high",
         "its memory is at {value:.0f} °C",
         "SICHEK warns at 95 °C on H100; HBM throttles above 105 °C",
-        CHECK,
         hold=True,
         unit="celsius",
     ),
@@ -193,7 +199,6 @@ LIMITS = (
         "gpu.unhealthy",
         "its exporter calls it unhealthy",
         "AMD device metrics exporter and DCGM exporter health metrics",
-        CHECK,
         hold=True,
     ),
     Limit(
@@ -202,7 +207,6 @@ LIMITS = (
         "gpu.fabric_unhealthy",
         "its NVLink fabric reports reduced health (mask {value:.0f})",
         "NVML fabric health mask: two-bit fields, 1 is true",
-        CHECK,
         hold=True,
     ),
     Limit(
@@ -211,7 +215,6 @@ LIMITS = (
         "gpu.nvlink_inactive",
         "{value:.0f} XGMI links are down",
         "AMD SMI: a link of a hive that is down",
-        LINK,
         hold=True,
     ),
     Limit(
@@ -220,15 +223,13 @@ LIMITS = (
         "nvme.spare_low",
         "{value:.0%} of its spare blocks are left",
         "NVMe specification: available spare; 10 % is the usual threshold of drives",
-        CHECK_HOST,
     ),
     Limit(
         "nvme_critical_warning",
-        above(0, 256),
+        bit(0xFF & ~HEAT),
         "nvme.critical_warning",
         "the drive raises its critical warning ({value:.0f})",
         "NVMe specification: critical warning bits",
-        CHECK_HOST,
     ),
     Limit(
         "node_edac_uncorrectable_total",
@@ -236,7 +237,7 @@ LIMITS = (
         "edac.uncorrectable",
         "{value:.0f} uncorrectable errors of host memory since boot",
         "Linux EDAC",
-        Asks(Severity.CRITICAL, ActionKind.DRAIN, When.JOB_END, Blame.HOST),
+        COUNTED_HOST,
     ),
 )
 
@@ -245,18 +246,6 @@ RETIRED_LIMIT = 60
 
 TEMP_LIMIT_C = 93.0
 """Azure's health agent warns above 93 °C; used only where no slowdown temperature is known."""
-
-RECOVERY = {
-    1: Asks(Severity.CRITICAL, ActionKind.RESET_GPU, When.JOB_END),
-    2: Asks(Severity.CRITICAL, ActionKind.REBOOT, When.JOB_END),
-    3: Asks(Severity.WARNING, ActionKind.DRAIN, When.JOB_END),
-    4: Asks(Severity.CRITICAL, ActionKind.RESET_GPU, When.JOB_END),
-    5: Asks(Severity.CRITICAL, ActionKind.CHECK, When.JOB_END, Blame.LINK),
-    6: Asks(Severity.CRITICAL, ActionKind.RESET_GPU, When.JOB_END),
-    7: Asks(Severity.CRITICAL, ActionKind.REBOOT, When.JOB_END),
-}
-"""NVML's recovery action: 1 reset, 2 reboot, 3 drain peer-to-peer, 4 drain and reset, 5 recover
-the IMEX domain, 6 bus reset, 7 system reboot."""
 
 RECOVERY_WORDS = {
     1: "a GPU reset",
@@ -267,3 +256,4 @@ RECOVERY_WORDS = {
     6: "a bus reset",
     7: "a reboot of the system",
 }
+"""NVML's recovery actions, whose entries in the catalogue are ``recovery.N``."""

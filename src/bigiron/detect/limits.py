@@ -5,13 +5,11 @@ from collections.abc import Iterator, Sequence, Set
 from datetime import timedelta
 
 from bigiron.detect import Key, Series, Window, detector
-from bigiron.detect.claims import claim, run_since, sampled, sustained
+from bigiron.detect.claims import Asks, claim, entry, run_since, sampled, sustained
 from bigiron.detect.limit_rows import (
-    CHECK,
+    GLANCE,
     LIMITS,
-    RECOVERY,
     RECOVERY_WORDS,
-    REPAIR,
     RETIRED_LIMIT,
     TEMP_LIMIT_C,
     Limit,
@@ -89,7 +87,7 @@ def _limit(window: Window, limit: Limit) -> Iterator[Finding]:
             (sentence(f"{who}: {text}"), _source(limit)),
             since=run_since(series, bad),
             evidence=(sampled(limit.metric, series, text, unit=limit.unit),),
-            asks=limit.asks,
+            asks=_asks(window, limit),
         )
 
 
@@ -119,7 +117,7 @@ def _node_claim(window: Window, limit: Limit, node: str, keys: Sequence[Key]) ->
         (f"{len(keys)} GPUs of {node} ({devices}): {text}.", _source(limit)),
         since=min(runs),
         evidence=(sampled(limit.metric, series, text, unit=limit.unit),),
-        asks=limit.asks,
+        asks=_asks(window, limit),
     )
 
 
@@ -144,7 +142,6 @@ def _retired(window: Window) -> Iterator[Finding]:
             (f"{device_words(window, node, device)}: {text}.",),
             since=run_since(series, [True] * len(series.values)),
             evidence=(sampled("gpu_retired_pages_sbe_total", series, text),),
-            asks=REPAIR,
         )
 
 
@@ -170,7 +167,6 @@ def _hot(window: Window) -> Iterator[Finding]:
             (f"{device_words(window, node, device)}: {text}.",),
             since=run_since(series, bad),
             evidence=(sampled("gpu_temp_celsius", series, text, unit="celsius"),),
-            asks=CHECK,
         )
 
 
@@ -188,8 +184,21 @@ def _recovery(window: Window, told: Set[Key]) -> Iterator[Finding]:
             (f"{device_words(window, node, device)}: {text}.",),
             since=run_since(series, _nonzero(series.values)),
             evidence=(sampled("gpu_recovery_action", series, text),),
-            asks=RECOVERY[action],
+            asks=_recovers(action),
         )
+
+
+def _asks(window: Window, limit: Limit) -> Asks | None:
+    return GLANCE if limit.brief and window.single_look else limit.asks
+
+
+def _recovers(action: int) -> Asks | None:
+    """What the catalogue has for this recovery action."""
+    known = entry(f"recovery.{action}")
+    if known is None:
+        return None
+    why = "which recovery it is decides"
+    return Asks(known.severity, known.action, known.when, known.blame, why)
 
 
 def _nonzero(values: Sequence[float]) -> list[bool]:

@@ -36,7 +36,9 @@ WAIT = timedelta(minutes=15)
 
 QUIET_S = 6 * 3600.0
 
-SUSPECT = Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END, Blame.LINK)
+SUSPECT = Asks(
+    Severity.WARNING, ActionKind.CHECK, When.JOB_END, Blame.LINK, "a job dies of much else, too"
+)
 
 
 class Death(msgspec.Struct, frozen=True):

@@ -12,8 +12,13 @@ from bigiron.model import ActionKind, Blame, Event, Finding, Recovery, Severity,
 
 NAME = "links"
 
-DOWN = Asks(Severity.CRITICAL, ActionKind.DRAIN, When.JOB_END, Blame.LINK)
-NARROW = Asks(Severity.WARNING, ActionKind.DRAIN, When.JOB_END, Blame.DEVICE)
+ALONE = Asks(
+    Severity.WARNING,
+    ActionKind.CHECK,
+    When.JOB_END,
+    Blame.LINK,
+    "one look at one node: the port may never have been cabled",
+)
 
 PEERS = 4
 """So many ports of one name in other nodes of the SKU are needed to say what is usual."""
@@ -90,7 +95,6 @@ def _ports(window: Window) -> Iterator[Finding]:
         if alone and not usual and not was:
             why = f"{in_node[node]} other ports of the node are active"
         text = sentence(f"{device_words(window, node, device)}: the port is down; {why}")
-        asks = DOWN if was or usual else Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END)
         yield claim(
             NAME,
             "nic.down",
@@ -99,7 +103,7 @@ def _ports(window: Window) -> Iterator[Finding]:
             since=run_since(series, bad),
             evidence=(sampled("ib_state", series, "port state"),),
             confidence=1.0 if was or usual else 0.6,
-            asks=asks,
+            asks=None if was or usual else ALONE,
         )
 
 
@@ -150,7 +154,6 @@ def _nvlinks(window: Window) -> Iterator[Finding]:
             (f"{device_words(window, node, device)}: {count}.",),
             since=run_since(series, bad),
             evidence=(sampled("gpu_nvlink_links_down", series, "links down"),),
-            asks=DOWN,
         )
 
 
@@ -174,7 +177,6 @@ def _counted(window: Window) -> Iterator[Finding]:
                 since=None,
                 evidence=(sampled(metric, series, text),),
                 confidence=0.8,
-                asks=DOWN,
             )
 
 
@@ -218,7 +220,6 @@ def _width(window: Window) -> Iterator[Finding]:
                 ),
                 since=run_since(series, bad),
                 evidence=(sampled("gpu_pcie_link_width", series, text, peer=usual),),
-                asks=NARROW,
             )
 
 
@@ -248,7 +249,6 @@ def _gen(window: Window) -> Iterator[Finding | Recovery]:
                 (f"{device_words(window, node, device)}: {text}, while it works.",),
                 since=run_since(series, bad),
                 evidence=(sampled("gpu_pcie_link_gen", series, text, peer=usual),),
-                asks=NARROW,
             )
 
 

@@ -9,18 +9,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from bigiron.detect import Key, Series, Window, detector
-from bigiron.detect.claims import INFO, Asks, claim
-from bigiron.detect.fewer import GONE, LOST, fewer
+from bigiron.detect.claims import INFO, claim
+from bigiron.detect.fewer import LOST, fewer
 from bigiron.detect.planned import Calendar
 from bigiron.model import (
-    ActionKind,
-    Blame,
     Evidence,
     Finding,
     Recovery,
-    Severity,
     Subject,
-    When,
 )
 
 NAME = "missing"
@@ -38,8 +34,6 @@ MOVING = ("gpu_power_watts", "gpu_temp_celsius", "gpu_sm_clock_hertz", "gpu_util
 BUSY_W = 150.0
 """Above this a GPU works; its power reading then never stands still."""
 
-FROZEN = Asks(Severity.CRITICAL, ActionKind.CHECK, When.NOW, Blame.SOFTWARE)
-UNSEEN = Asks(Severity.WARNING, ActionKind.CHECK, When.NOW, Blame.UNKNOWN)
 
 LAG_S = 35.0
 """Two scrapes at the usual fifteen seconds, and some."""
@@ -150,9 +144,8 @@ def _nodes(
     yield Recovery(f"{NAME}|{fault}|{group.key}", "most nodes are seen again")
     calendar = Calendar(window.now, window.maintenance, window.states)
     for node in nodes:
-        planned = _planned(calendar, node)
-        quiet = planned or fault == "node.exporter_down"
-        planned = planned or _overdue(calendar, node)
+        planned_away = _planned(calendar, node)
+        planned = planned_away or _overdue(calendar, node)
         text = f"{node}: {what}" if fault == "node.exporter_down" else f"{node} {what} any more"
         because = (f"{text}.", planned, "What is not seen is not known to be healthy.")
         yield claim(
@@ -161,7 +154,7 @@ def _nodes(
             Subject(node=node),
             because,
             since=_since(window, [node]),
-            asks=INFO if quiet else UNSEEN,
+            asks=INFO if planned_away else None,
             evidence=(Evidence("sample", "the newest sample", _since(window, [node])),),
         )
 
@@ -210,7 +203,6 @@ def _gpus(window: Window, node: str, pulse: Pulse, lost: Set[Key]) -> Iterator[F
             since=since,
             evidence=(Evidence("sample", "its newest sample", since),),
             confidence=0.9,
-            asks=GONE,
         )
 
 
@@ -245,7 +237,6 @@ def _frozen(window: Window, node: str, pulse: Pulse) -> Iterator[Finding | Recov
         since=since,
         evidence=(Evidence("sample", "the last reading that moved", since),),
         confidence=0.9,
-        asks=FROZEN,
     )
 
 

@@ -13,10 +13,10 @@ from statistics import median
 from typing import NamedTuple
 
 from bigiron.detect import Columnar, Key, Series, Window, detector
-from bigiron.detect.claims import MIN_SAMPLES, Asks, claim, sampled
+from bigiron.detect.claims import MIN_SAMPLES, SUSPECT, claim, sampled
 from bigiron.detect.recent import recent_of
 from bigiron.detect.words import device_words
-from bigiron.model import ActionKind, Finding, Severity, Subject, When
+from bigiron.model import Finding, Subject
 
 NAME = "peers"
 
@@ -39,8 +39,6 @@ CAPPED = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 
 Z = 6.0
 """Pooled robust standard deviations; with few samples the pooled spread is what can be trusted."""
-
-SUSPECT = Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,5 +278,5 @@ def _claim(window: Window, one: Busy, fault: str, metric: str, text: str, peer: 
         since=since,
         evidence=(sampled(metric, series, text, peer=peer),),
         confidence=0.7,
-        asks=SUSPECT,
+        asks=SUSPECT if fault == "gpu.slow_clock" else None,
     )

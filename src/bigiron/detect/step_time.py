@@ -20,7 +20,8 @@ from dataclasses import dataclass, field
 from math import log
 from statistics import median
 
-from bigiron.model import Blame, Evidence, Finding, Severity, Subject
+from bigiron.faults import catalogue
+from bigiron.model import Evidence, Finding, Severity, Subject
 
 SLOWER = 1.05
 """A step counts as slow from this ratio to the stage peers' median."""
@@ -155,6 +156,7 @@ def _finding(slow: SlowRank, job: str) -> Finding:
         f"{slow.peers} other ranks of its pipeline stage, in {slow.slow_share:.0%} of the last "
         f"{slow.steps} steps, since step {slow.since_step}."
     )
+    known = catalogue().find("straggler")
     one = "" if slow.peers > 1 else " There is only one such rank: either may be the odd one."
     return Finding(
         detector="step_time",
@@ -164,7 +166,10 @@ def _finding(slow: SlowRank, job: str) -> Finding:
         since=None,
         because=(text + one,),
         confidence=0.9 if slow.peers > 1 else 0.6,
-        blame=Blame.HOST,
+        blame=known.blame,
+        action=known.action,
+        when=known.when,
+        look=known.look,
         evidence=(
             Evidence("sample", text, metric="step_compute_ratio", value=slow.ratio, peer=1.0),
         ),

@@ -14,14 +14,12 @@ from bigiron.detect import Block, Fleet, Window, detector, fold
 from bigiron.detect.claims import Asks, claim, entry
 from bigiron.detect.limits import fresh
 from bigiron.model import (
-    ActionKind,
     Blame,
     Evidence,
     Finding,
     Recovery,
     Severity,
     Subject,
-    When,
 )
 
 NAME = "xid_gauge"
@@ -33,7 +31,7 @@ WAIT_S = 120.0
 LOG_S = 900.0
 """A log line this near in time tells of the same happening."""
 
-SUSPECT = Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END)
+SUSPECT = Asks(Severity.WARNING, why="the last code may be of long ago")
 
 
 class Last(msgspec.Struct, frozen=True):

@@ -4,24 +4,19 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from bigiron.detect import Window
-from bigiron.detect.claims import INFO, Asks, claim
+from bigiron.detect.claims import INFO, claim
 from bigiron.detect.golden.facts import Relevant, label, said
 from bigiron.detect.golden.pools import Held, Pool
 from bigiron.detect.golden.wave import Wave, told_by
 from bigiron.detect.words import device_words, sentence
 from bigiron.model import (
-    ActionKind,
-    Blame,
     Evidence,
     FactValue,
     Finding,
-    Severity,
     Subject,
-    When,
 )
 
 NAME = "golden"
-DRIFT = Asks(Severity.WARNING, ActionKind.CHECK, When.JOB_END, Blame.HOST)
 
 
 def rollout(window: Window, pool: Pool, at: Wave) -> Finding:
@@ -81,7 +76,6 @@ def differs(
         since=_first([held.fact.time for held in same]),
         evidence=tuple(_evidence(held) for held in same),
         confidence=0.8 if others else 1.0,
-        asks=DRIFT,
     )
 
 

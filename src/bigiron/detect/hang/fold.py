@@ -41,8 +41,13 @@ STEPS = 2
 BEGUN_S = 1800.0
 """A job that began so shortly before brings load of its own."""
 
-HANGS = Asks(Severity.CRITICAL, ActionKind.REBOOT, When.NOW, Blame.SOFTWARE)
-LIKELY = Asks(Severity.WARNING, ActionKind.CHECK, When.NOW, Blame.SOFTWARE)
+LIKELY = Asks(
+    Severity.WARNING,
+    ActionKind.CHECK,
+    When.NOW,
+    Blame.SOFTWARE,
+    "its readings suggest it; the kernel's own words would tell",
+)
 
 Floats = NDArray[np.float64]
 
@@ -179,5 +184,5 @@ def _claim(node: str, since_s: float, hung: str, climbed: float, *, silent: bool
         since=since,
         evidence=evidence,
         confidence=0.9 if hung else 0.7,
-        asks=HANGS if hung else LIKELY,
+        asks=None if hung else LIKELY,
     )

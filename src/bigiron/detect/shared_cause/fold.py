@@ -42,8 +42,9 @@ STALLED_S = 900.0
 STALLED_LEAST, STALLED_SHARE = 3, 0.05
 HEAT_WAVE_C = 3.0
 
-GROUP = Asks(Severity.WARNING, ActionKind.NONE, When.NEVER, Blame.FACILITY)
-SWITCH = Asks(Severity.WARNING, ActionKind.NONE, When.NEVER, Blame.SWITCH)
+GROUP = Asks(
+    Severity.WARNING, ActionKind.NONE, When.NEVER, Blame.FACILITY, "no node of it is to blame"
+)
 _SERVER = re.compile(r"server (\S+)")
 
 
@@ -287,7 +288,6 @@ def _finding(held: Standing) -> Finding:
     if not quiet and isfinite(held.chance):
         times = 1 / max(held.chance, 1e-9)
         chance = f"By chance so many would be together less than once in {times:,.0f}."
-    asks = INFO if quiet else SWITCH if held.fault == "leaf_bad" else GROUP
     return claim(
         NAME,
         held.fault,
@@ -296,7 +296,8 @@ def _finding(held: Standing) -> Finding:
         since=since,
         evidence=(Evidence("sample", _of(held.marked), since),),
         confidence=round(1.0 - min(0.5, held.chance), 3),
-        asks=asks,
+        asks=INFO if quiet else None,
+        otherwise=GROUP,
     )
 
 
