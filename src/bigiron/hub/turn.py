@@ -6,20 +6,20 @@ Pure: the same memory, standing, time and settings give the same outcome, live o
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
 from bigiron.decide.judge import differs, judge
 from bigiron.decide.policy import Policy, Scene, plan
-from bigiron.detect import Block, Declared, Exempt, StatefulDetector, Window, detector, fold
+from bigiron.detect import Declared, Exempt, Window, detector, fold
 from bigiron.detect.checks import recoveries as check_recoveries
 from bigiron.detect.closing import Out, answer, returned, taken_out, unanswered
 from bigiron.detect.explain import Explaining, explain, released
 from bigiron.detect.fault import recoveries as fault_recoveries
-from bigiron.detect.hygiene import Clean
 from bigiron.detect.settle import Docket, Open, Pending, Rules, settle
-from bigiron.detect.state import dec_hook
+from bigiron.hub.folding import Folded, Found, fold_step, remembered
 from bigiron.hub.memory import Memory
 from bigiron.model import (
     Action,
@@ -28,18 +28,13 @@ from bigiron.model import (
     FindingChange,
     Health,
     Note,
-    Recovery,
     Verdict,
 )
-from bigiron.registry import Plugin
 
 S = TypeVar("S")
 
-HYGIENE = "hygiene"
-"""Its state is kept among the folds'."""
-
 EXPLAINED = "explained"
-"""What the explaining stage remembers is kept there, too."""
+"""What the explaining stage remembers is kept among the folds' states."""
 
 ENDED_EVERY_S = 10.0
 
@@ -123,10 +118,12 @@ def turn(
     now: datetime,
     settings: Settings | None = None,
     closings: Sequence[Closing] = (),
+    folded: Folded | None = None,
 ) -> tuple[Standing, Outcome]:
     """One turn at ``now``. Neither memory nor standing is changed; a new standing is given.
 
-    ``closings`` are what people asked to be closed since the turn before.
+    ``closings`` are what people asked to be closed since the turn before; ``folded`` is what
+    ``fold_step`` gave for this turn where another process ran it.
     """
     settings = settings or Settings()
     window = memory.window(
@@ -139,16 +136,16 @@ def turn(
     standing, told = _answered(standing, closings, memory, window)
     look = _Look(memory, standing, window, settings)
     look.stateless()
-    look.stateful()
+    look.stateful(folded)
     look.ended()
-    look.claims = unanswered(look.claims, standing.closed, look.keys)
+    look.found.claims = unanswered(look.found.claims, standing.closed, look.keys)
     look.explained()
     docket, changes = settle(
         Docket(standing.open, standing.pending, standing.next_id),
-        look.claims,
-        look.recoveries,
+        look.found.claims,
+        look.found.recoveries,
         window,
-        reads=look.reads,
+        reads=look.found.reads,
         rules=settings.rules,
     )
     findings = {id_: held.finding for id_, held in docket.open.items()}
@@ -172,7 +169,7 @@ def turn(
         time=now,
     )
     answered = tuple(closing.number for closing in closings)
-    notes = tuple(look.notes)
+    notes = tuple(look.found.notes)
     return after, Outcome((*told, *changes), tuple(changed), new, notes, answered)
 
 
@@ -195,13 +192,10 @@ class _Look:
     ) -> None:
         self.memory, self.standing, self.window = memory, standing, window
         self.settings = settings
-        self.claims: list[Finding] = []
-        self.recoveries: list[Recovery] = []
-        self.reads: dict[str, tuple[str, ...]] = {}
+        self.found = Found()
         self.keys = {held.finding.key for held in standing.open.values()}
         self.ran = dict(standing.ran)
         self.folds: dict[str, Any] = dict(standing.folds)
-        self.notes: list[Note] = []
 
     def stateless(self) -> None:
         """Run each detector that is due over the window."""
@@ -216,62 +210,32 @@ class _Look:
                 continue
             if not self._due(plugin.name, plugin.every_s, plugin.reads):
                 continue
-            if self._run(plugin.name, lambda p=plugin: list(p.run(window))):
-                self.reads[plugin.name] = plugin.reads
+            if self.found.run(plugin.name, partial(plugin.run, window)):
+                self.found.reads[plugin.name] = plugin.reads
                 self.ran[plugin.name] = self.window.now
 
-    def stateful(self) -> None:
-        """Step each stateful detector over what is new."""
-        block = self.memory.block(self.standing.serial, self.window.now)
-        block = replace(block, step_s=self.settings.step_s)
-        cleaned: list[Clean | None] = [None]
-
-        def step() -> Sequence[Finding]:
-            cleaned[0] = self._clean(block)
-            return ()
-
-        self._run(HYGIENE, step)
-        block = replace(block, clean=cleaned[0])
-        for plugin in fold:
-            if plugin.name in self.settings.off:
-                continue
-            if self._run(plugin.name, lambda p=plugin: self._step(p, block)):
-                self.reads[plugin.name] = plugin.reads
-
-    def _clean(self, block: Block) -> Clean | None:
-        from bigiron.detect.hygiene.clean import clean  # it needs numpy
-        from bigiron.detect.hygiene.state import State
-
-        self.folds[HYGIENE], told = clean(self._state(HYGIENE, State()), block)
-        return told
-
-    def _step(self, plugin: Plugin[[], StatefulDetector[Any]], block: Block) -> Any:
-        folding = plugin.run()
-        state = self._state(plugin.name, folding.start(self.window.fleet))
-        self.folds[plugin.name], claims = folding.step(state, block)
-        return claims
+    def stateful(self, folded: Folded | None) -> None:
+        """Step each stateful detector over what is new, unless another has done so."""
+        if folded is None:
+            settings, before = self.settings, self.standing
+            given = self.memory, before.folds, before.serial, self.window.now
+            folded = fold_step(*given, step_s=settings.step_s, off=settings.off)
+        self.found.add(folded.found)
+        self.folds |= folded.states
 
     def _state(self, name: str, start: S) -> S:
-        """What a fold remembers; ``start`` if nothing yet, or nothing this version can read."""
-        state = self.standing.folds.get(name, start)
-        if not isinstance(state, type(start)):
-            try:
-                state = msgspec.convert(state, type(start), dec_hook=dec_hook)
-            except (msgspec.ValidationError, TypeError, ValueError) as error:
-                what = f"what it remembered cannot be read ({error}); it starts anew"
-                self.notes.append(Note(f"detector {name}", what))
-                state = start
+        state = remembered(self.standing.folds, name, start, self.found.notes)
         self.folds[name] = state
         return state
 
     def ended(self) -> None:
         """What ended of that which stands and is not claimed anew at every look."""
         standing = [held.finding for held in self.standing.open.values()]
-        self._run("checks ended", lambda: list(check_recoveries(standing, self.window)))
+        self.found.run("checks ended", lambda: list(check_recoveries(standing, self.window)))
         if self._due("fault ended", ENDED_EVERY_S):
             held = released(self._state(EXPLAINED, Explaining()))
             every = [*standing, *held]
-            self._run("fault ended", lambda: list(fault_recoveries(every, self.window)))
+            self.found.run("fault ended", lambda: list(fault_recoveries(every, self.window)))
             self.ran["fault ended"] = self.window.now
 
     def explained(self) -> None:
@@ -282,11 +246,18 @@ class _Look:
         def step() -> Sequence[Finding]:
             before = self._state(EXPLAINED, Explaining())
             lasting = {plugin.name for plugin in detector if not plugin.reads}
-            given = self.claims, self.recoveries, self.standing.open, self.window, lasting
-            self.folds[EXPLAINED], self.claims, self.recoveries = explain(before, *given)
+            given = (
+                self.found.claims,
+                self.found.recoveries,
+                self.standing.open,
+                self.window,
+                lasting,
+            )
+            after, self.found.claims, self.found.recoveries = explain(before, *given)
+            self.folds[EXPLAINED] = after
             return ()
 
-        self._run(EXPLAINED, step)
+        self.found.run(EXPLAINED, step)
 
     def _due(self, name: str, every_s: float, reads: tuple[str, ...] = ()) -> bool:
         last = self.standing.ran.get(name)
@@ -297,21 +268,6 @@ class _Look:
         if self.memory.factual > self.standing.serial and all(map(_is_fact, reads)) and reads:
             return True
         return (self.window.now - last).total_seconds() >= every_s
-
-    def _run(self, name: str, run: Any) -> bool:
-        """Whether a detector ran; one that fails is noted, and what it found before stands."""
-        try:
-            found = run()
-        except Exception as error:  # noqa: BLE001  (one detector's bug must not stop the others)
-            what = f"failed: {type(error).__name__}: {error}"
-            self.notes.append(Note(f"detector {name}", what))
-            return False
-        for one in found:
-            if isinstance(one, Finding):
-                self.claims.append(one)
-            else:
-                self.recoveries.append(one)
-        return True
 
 
 def _is_fact(name: str) -> bool:
