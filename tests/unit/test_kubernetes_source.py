@@ -32,6 +32,7 @@ class ApiServer(ThreadingHTTPServer):
         }
         self.answers: dict[str, list[str]] = {}
         self.asked: list[tuple[str, dict[str, str], str]] = []
+        self.circles = False
 
     @property
     def url(self) -> str:
@@ -63,8 +64,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def page(self, plural: str, query: dict[str, str]) -> None:
         items, start = self.server.items[plural], int(query.get("continue", "0"))
+        start %= max(1, len(items))
         end = start + int(query.get("limit", "500"))
-        meta = {"resourceVersion": "1", **({"continue": str(end)} if end < len(items) else {})}
+        more = end < len(items) or self.server.circles
+        meta = {"resourceVersion": "1", **({"continue": str(end)} if more else {})}
         body = {"apiVersion": "v1", "kind": PLURALS[plural], "metadata": meta}
         self.send(200, json.dumps({**body, "items": items[start:end]}).encode())
 
@@ -188,6 +191,23 @@ def test_a_broken_answer_is_temporary(
     with pytest.raises(Temporary, match="nodes: "):
         source.poll("")
     assert source.poll("")[0].states
+
+
+@pytest.mark.parametrize("entry", [7, "x", None, [1]])
+def test_entries_that_are_no_objects_are_temporary(
+    server: ApiServer, source: KubernetesSource, entry: object
+) -> None:
+    server.items["nodes"].append(entry)
+    with pytest.raises(Temporary, match="nodes: "):
+        source.poll("")
+
+
+def test_a_list_that_goes_round_in_circles_ends(server: ApiServer) -> None:
+    server.circles = True
+    source = KubernetesSource(url=server.url, page=1, list_s=0.3)
+    with pytest.raises(Temporary, match=r"nodes: not all listed in 0\.3 s"):
+        source.poll("")
+    source.close()
 
 
 def test_no_server_is_temporary(server: ApiServer) -> None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from msgspec import MsgspecError
@@ -32,6 +33,8 @@ PAGE = 500
 OBJECTS_LIMIT = 500_000
 """Objects of one kind that are read in one poll; the rest is counted."""
 RETRY_AFTER_S = 30.0
+LIST_S = 300.0
+"""Longest time for all pages of one kind: a list that goes round in circles ends, too."""
 _SECONDS = re.compile(r"\d{1,5}")
 
 
@@ -58,6 +61,7 @@ class KubernetesSource:
         context: str = "",
         places: "Mapping[str, str] | None" = None,
         page: int = PAGE,
+        list_s: float = LIST_S,
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
         self.name = name
@@ -68,6 +72,7 @@ class KubernetesSource:
         self._context = context
         self._places = places
         self._page = page
+        self._list_s = list_s
         self._now = now
         self._client: Client | None = None
 
@@ -122,7 +127,7 @@ class KubernetesSource:
         """Every object of a kind, page after page. Raises Temporary or Permanent."""
         import httpx2
 
-        read = 0
+        read, until = 0, monotonic() + self._list_s
         client = self._connected()
         try:
             for data in client.list(_resource(kind, plural), **_scope(kind, self._page)):
@@ -130,6 +135,9 @@ class KubernetesSource:
                 if read > OBJECTS_LIMIT:
                     notes.append(Note(self.name, f"{plural} past the first {OBJECTS_LIMIT}"))
                     return
+                if monotonic() > until:
+                    said = f"{self._where()}: {plural}: not all listed in {self._list_s:g} s"
+                    raise Temporary(said, retry_after_s=RETRY_AFTER_S)
                 yield data
         except httpx2.HTTPStatusError as error:
             raise _refused(error, plural) from error
@@ -138,6 +146,9 @@ class KubernetesSource:
             if isinstance(error.__context__, httpx2.HTTPStatusError):
                 raise _refused(error.__context__, plural) from error
             raise
+        except (TypeError, AttributeError) as error:  # entries that are no objects
+            said = f"{self._where()}: {plural}: not what the API promises: {error}"
+            raise Temporary(said, retry_after_s=RETRY_AFTER_S) from error
         except (httpx2.HTTPError, httpx2.InvalidURL, MsgspecError, ValueError, OSError) as error:
             said = f"{self._where()}: {plural}: {error or type(error).__name__}"
             raise Temporary(said, retry_after_s=RETRY_AFTER_S) from error
