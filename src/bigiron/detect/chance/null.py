@@ -16,12 +16,11 @@ Floats = NDArray[np.float64]
 BINS, WIDTH = 256, 0.25
 """Bins of the null's histogram: 0 to 64 in quarters; the last holds all above."""
 
-PRIOR_COUNT = 100.0
-PRIOR_A_DAY = 2.0
+PRIOR_COUNT = 20.0
 PRIOR_FALL = 1.5
-"""Before a fleet has a history of its own: a unit has two excursions a day at work, and their
-heights fall to 1/e every 1.5. Siegmund's formula gives 0.5 to 1 for independent normal steps at
-the allowances used here; heavy tails and slow wander are why it is taken wider."""
+"""Before a fleet has a history of its own: twenty excursions whose heights fall to 1/e every 1.5.
+Siegmund's formula gives 0.5 to 1 for independent normal steps at the allowances used here; heavy
+tails and slow wander are why it is taken wider."""
 
 FAR_COUNT = 50.0
 """The far point has about so many excursions beyond it, but at least 1 in 10,000 of all."""
@@ -43,15 +42,16 @@ def counted(heights: Floats) -> Floats:
     return np.bincount(cell, minlength=m * BINS).reshape(m, BINS).astype(np.float64)
 
 
-def p_values(null: Floats, days: Floats, heights: Floats) -> Floats:
+def p_values(null: Floats, days: Floats, heights: Floats, usual_a_day: float) -> Floats:
     """The chance that a healthy unit rises as high within a day at work, (n, m).
 
     ``null`` (m, BINS) counts excursions that ended and ``days`` (m,) the units' days at work they
-    were seen in; ``heights`` (n, m), NaN where nothing is known.
+    were seen in; ``heights`` (n, m), NaN where nothing is known. ``usual_a_day`` is how many
+    excursions a unit is taken to have a day until the fleet has shown it.
     """
     counts = null + prior()
     total = counts.sum(axis=1)
-    a_day = total / (days + PRIOR_COUNT / PRIOR_A_DAY)
+    a_day = total / (days + PRIOR_COUNT / usual_a_day)
     upward = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
     deep = np.clip(FAR_COUNT / total, 1e-4, 0.05)
     near = _point(upward, np.minimum(10 * deep, 0.5) * total)

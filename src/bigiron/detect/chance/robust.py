@@ -55,13 +55,18 @@ def spread(histogram: Floats) -> Floats:
 
     ``histogram`` (..., BINS) by ``spread_bin``; NaN where nothing was counted.
     """
+    return MAD_TO_SD * size_at(histogram, 0.5)
+
+
+def size_at(histogram: Floats, share: float) -> Floats:
+    """The size that a share of what was counted does not exceed; NaN where nothing was."""
     total = histogram.sum(axis=-1)
     below = np.cumsum(histogram, axis=-1)
-    half = (total / 2)[..., None]
-    at = np.argmax(below >= half, axis=-1)
+    wanted = share * total
+    at = np.argmax(below >= wanted[..., None], axis=-1)
     count = np.take_along_axis(histogram, at[..., None], -1)[..., 0]
     before = np.take_along_axis(below, at[..., None], -1)[..., 0] - count
     with np.errstate(invalid="ignore", divide="ignore"):
-        part = np.where(count > 0, (total / 2 - before) / count, 0.5)
-    median = LOWEST * 2.0 ** ((at + part) / PER_OCTAVE)
-    return np.where(total > 0, MAD_TO_SD * median, np.nan)
+        part = np.where(count > 0, (wanted - before) / count, 0.5)
+    size = LOWEST * 2.0 ** ((at + part) / PER_OCTAVE)
+    return np.where(total > 0, size, np.nan)

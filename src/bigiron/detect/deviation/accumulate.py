@@ -1,4 +1,10 @@
-"""From an hour's mean to a level of evidence: spread, one-sided sum, baselines, chance."""
+"""From an hour's mean to evidence: spreads, one-sided sums, baselines, chance.
+
+Deviations of a healthy part are not independent from hour to hour: a job that lasts a day holds a
+part at one load, a sensor rounds to one side for as long. So there are two sums. The fast one
+takes hours and passes over whatever a day's mean of a healthy part may differ by: it finds large
+shifts within hours. The slow one takes days: it finds small shifts that stay.
+"""
 
 from dataclasses import dataclass
 
@@ -6,13 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigiron.detect.chance import null, robust
-from bigiron.detect.deviation.state import HOUR, Limits, Shared, Tracks
+from bigiron.detect.deviation.state import DAY, HOUR, SUSPECTED, Limits, Shared, Tracks
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 BLOCK_S = 3600.0
 """A block is an hour at work: five and more autocorrelation times of a GPU's readings."""
+
+DAY_BLOCKS, LEAST_DAY = 12.0, 6.0
+"""Hours at work in a usual day, and how many are needed for a day's mean."""
 
 LEARN = 8.0
 """Blocks before anything is accumulated; COMMISSION before the frozen baseline is taken."""
@@ -22,61 +32,73 @@ ENOUGH_UNITS = 16
 """Units of a kind with a baseline before it is known how far such baselines lie apart."""
 
 ALLOWANCE = 0.5
-"""Half the shift looked for, in standard deviations of a block: 1 sigma."""
+"""Half the shift looked for, in standard deviations of an hour or a day: 1 sigma."""
 
 DOUBT = 2.0
-"""An own baseline may be off by twice its standard error without that being held against it."""
+"""What an own baseline may be off by: this many standard errors are passed over."""
 
-CLIP = 5.0
-"""One block counts at most so many standard deviations: a burst is not a trend."""
+RARE = 0.99
+"""The sum over hours passes over what this share of healthy days do not exceed. A quantile, for
+days have heavy tails: most are alike, and now and then a job is unlike all others for a day."""
+
+CLIP, DAY_CLIP = 6.0, 4.0
+"""An hour or a day counts at most so many standard deviations: a burst is not a trend."""
 
 OWN_FREEDOM = 10.0
 """The pooled spread counts for so many blocks against the unit's own (methods.md 3.1)."""
 
+YOUNG_BLOCKS = 48.0
 RECENT = 0.75
 """While a baseline is young its later blocks weigh more, so that a bad start is soon outgrown; it
 is then worth three quarters of a plain mean of as many."""
 
 MEMORY_BLOCKS = 240.0
-"""The adapting baseline's memory in hours at work: ten days and more."""
+"""The adapting baseline's memory in hours at work, once it is no longer young: ten days and more.
+A shorter one would learn a fault before it is found."""
 
 LEARN_BELOW_Z, LEARN_ABOVE_P = 3.0, 0.02
 """A block this odd, or a sum this improbable, teaches the baseline nothing."""
 
-HIGHEST = 25.0
-"""A sum is not kept above this (in units of the streams' inflation), so that it can end."""
-
-CALM_BLOCKS = 12.0
-"""So many hours in a row with less than half the shift: it is over, whatever the sum says."""
-
-SLOW = 1 / 8
-"""The running mean of z by which correlation is measured spans about so many blocks' inverse."""
-
-UNKNOWN_INFLATION, MOST_INFLATION = 4.0, 8.0
-"""Until a fleet has shown some hundreds of blocks: a correlation that lasts four."""
-
-SUSPECTED = 2
-"""``Tracks.opened`` of a suspect."""
-
 USUAL_P = 0.01
 """A unit that is this improbable does not tell how far healthy ones spread."""
 
-HOURS_A_DAY = 24.0
+HIGHEST = 40.0
+"""A sum is not kept above this, so that it can end."""
+
+CALM_BLOCKS = 12.0
+"""So many hours in a row with less than half the shift: it is over, whatever the sums say."""
+
+UNKNOWN_DAYS = 200.0
+"""Until a fleet has shown this many days of parts, a day's mean is taken to be no steadier than
+an hour's: what holds for the hours of one long job."""
 
 HALF_LIFE_S = 14 * 86_400.0
+HOURS_A_DAY = 24.0
+
+EXCURSIONS_A_DAY = (1.0, 0.1)
+"""How often a healthy unit's sums rise from zero in a day at work, until a fleet has shown it: over
+hours, and over days."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """A finished block: which tracks had one, their means and z in the bad direction.
+    """A finished block (n, m): which tracks had one, their means, and what is known of them.
 
-    ``case`` is 1 where several jobs shared the node for most of it, else 0.
+    ``hourly`` and ``daily`` are the spreads of an hour's and a day's mean, ``reach`` how far a
+    healthy day's mean may go, ``error`` how far the
+    own baseline may be off, ``learned`` whether enough is known to accumulate. ``weight`` is what
+    the hour counts for in its day: less where jobs share the node.
     """
 
     ready: Flags
+    learned: Flags
     mean: Floats
-    z: Floats
-    case: NDArray[np.int64]
+    hourly: Floats
+    daily: Floats
+    reach: Floats
+    error: Floats
+    weight: Floats
+    case: Ints
 
 
 def add(tracks: Tracks, deviation: Floats, plain: Floats, mixed: Flags) -> None:
@@ -92,7 +114,7 @@ def add(tracks: Tracks, deviation: Floats, plain: Floats, mixed: Flags) -> None:
 
 
 def close(
-    tracks: Tracks, shared: Shared, make: NDArray[np.int64], of: Limits, steps: float, now_s: float
+    tracks: Tracks, shared: Shared, make: Ints, of: Limits, steps: float, now_s: float
 ) -> None:
     """End the hour of every track that has half of its ``steps`` samples; others go on.
 
@@ -101,42 +123,53 @@ def close(
     ready = tracks.count >= max(1.0, steps / 2)
     if not ready.any():
         return
+    hour = _hour(tracks, shared, make, of, ready)
+    _fast(tracks, shared, hour, of)
+    ended = _slow(tracks, shared, make, hour, of)
+    _excursion(tracks, hour, ended, of, now_s)
+    _learn_shared(tracks, shared, make, hour)
+    _learn_own(tracks, hour, of)
+
+
+def _hour(tracks: Tracks, shared: Shared, make: Ints, of: Limits, ready: Flags) -> Hour:
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(ready, tracks.total / tracks.count, np.nan).astype(np.float64)
-        case = (tracks.mixed > tracks.count / 2).astype(np.int64)
-        tracks.plain = np.where(ready, tracks.plain_total / tracks.count, tracks.plain).astype(
-            np.float32
-        )
+        plain = np.where(ready, tracks.plain_total / tracks.count, tracks.plain)
+    tracks.plain = plain.astype(np.float32)
+    case = (tracks.mixed > tracks.count / 2).astype(np.int64)
     for name in HOUR:
         setattr(tracks, name, np.where(ready, 0.0, getattr(tracks, name)).astype(np.float32))
-    pooled = spreads(shared, make, case, of)
-    own = pooled * np.sqrt((OWN_FREEDOM + tracks.squares) / (OWN_FREEDOM + tracks.freedom))
-    hour = Hour(ready, mean, of.bad * mean / own, case)
-    inflated = inflation(shared.pairs)[0]
-    units = offsets(tracks, make)
-    old = tracks.blocks >= LEARN
-    weight = np.fmax(RECENT * tracks.blocks, 1.0)
-    error = np.where(old | np.isfinite(tracks.anchor), own * np.sqrt(inflated / weight), units)
+    hourly, alone, daily, reach = spreads(shared, make, case, of)
+    own = np.sqrt((OWN_FREEDOM + tracks.squares) / (OWN_FREEDOM + tracks.freedom))
+    late = np.fmax(tracks.blocks - YOUNG_BLOCKS, 0.0) / 4
+    learned_days = np.fmax(RECENT * np.fmin(tracks.blocks, YOUNG_BLOCKS) + late, 1.0) / DAY_BLOCKS
+    old = (tracks.blocks >= LEARN) | np.isfinite(tracks.anchor)
+    error = np.where(old, daily * own / np.sqrt(learned_days), offsets(tracks, make))
     learned = ready & np.isfinite(error)
-    _accumulate(tracks, shared, hour, learned, own, error, inflated, of, now_s)
-    _learn_shared(tracks, shared, make, hour, ready & old)
-    _learn_own(tracks, hour, pooled, np.hypot(own, error), of)
+    weight = (alone / hourly) ** 2
+    return Hour(ready, learned, mean, hourly * own, daily * own, reach, error, weight, case)
 
 
-def spreads(shared: Shared, make: NDArray[np.int64], case: NDArray[np.int64], of: Limits) -> Floats:
-    """The pooled spread (n, m) of an hour of each kind and case.
-
-    Where several jobs share a node, differences last as long as the jobs do: the spread is taken
-    wider by that.
-    """
+def spreads(
+    shared: Shared, make: Ints, case: Ints, of: Limits
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """What is pooled (n, m): an hour's spread in its case, an hour's with one job, a day's spread,
+    and how far a healthy day goes (``RARE``)."""
     pooled = robust.spread(shared.spreads)
     pooled = np.fmax(np.where(np.isfinite(pooled), pooled, 4 * of.least), of.least)
-    alone, mixed = inflation(shared.pairs)
-    pooled[1::2] *= np.sqrt(np.maximum(mixed / alone, 1.0))
-    return np.take_along_axis(pooled, 2 * make[:, None] + case, 0)
+    alone = pooled[0::3]
+    mixed = np.maximum(pooled[1::3], alone)
+    counted = shared.spreads[2::3].sum(axis=-1)
+    share = counted / (counted + UNKNOWN_DAYS)
+    daily = np.minimum(share * pooled[2::3] + (1 - share) * alone, 2 * alone)
+    daily = np.maximum(daily, 0.3 * alone)
+    far = robust.size_at(shared.spreads[2::3], RARE)
+    far = np.where(np.isfinite(far), share * far, 0.0) + (1 - share) * 2 * alone
+    hourly = np.where(case > 0, mixed[make], alone[make])
+    return hourly, alone[make], daily[make], np.maximum(far, 2 * daily)[make]
 
 
-def offsets(tracks: Tracks, make: NDArray[np.int64]) -> Floats:
+def offsets(tracks: Tracks, make: Ints) -> Floats:
     """How far units' own baselines lie apart (n, m): what a new unit may be off by.
 
     NaN while fewer than ``ENOUGH_UNITS`` of a kind are known: nothing is then said of new ones.
@@ -151,123 +184,142 @@ def offsets(tracks: Tracks, make: NDArray[np.int64]) -> Floats:
     return np.asarray(np.maximum(wide, 1e-6)[make])
 
 
-def inflation(pairs: Floats) -> Floats:
-    """By how much correlation over many blocks inflates the variance of their sum, (2, m).
+def _fast(tracks: Tracks, shared: Shared, hour: Hour, of: Limits) -> None:
+    """The hours' sum and its chance."""
+    passed = np.hypot(hour.reach, DOUBT * hour.error)
+    allowed = np.maximum(ALLOWANCE + passed / hour.hourly, of.floor / hour.hourly)
+    z = np.clip(of.bad * hour.mean / hour.hourly, -CLIP, CLIP)
+    level = np.clip(tracks.level + z - allowed, 0.0, HIGHEST)
+    tracks.level = np.where(hour.learned, level, tracks.level).astype(np.float32)
+    tracks.peak, tracks.chance = _chance(
+        tracks, shared, 0, hour.learned, tracks.level, tracks.peak, tracks.chance, HOURS_A_DAY
+    )
 
-    The variance of a running mean of z over that of z, against what it were without correlation:
-    jobs that last for hours are seen by it, where the correlation of neighbours is not enough.
-    """
-    few = 500.0
-    share = (pairs[..., 0] + few * UNKNOWN_INFLATION * SLOW / (2 - SLOW)) / (pairs[..., 1] + few)
-    return np.asarray(np.clip(share * (2 - SLOW) / SLOW, 1.0, MOST_INFLATION))
+
+def _slow(tracks: Tracks, shared: Shared, make: Ints, hour: Hour, of: Limits) -> Flags:
+    """The days' sums, against both baselines, and their chance; whose day ended (n, m)."""
+    weight = np.where(hour.learned, hour.weight, 0.0)
+    mean = np.where(hour.learned, hour.mean, 0.0)
+    tracks.day_total = (tracks.day_total + weight * mean).astype(np.float32)
+    tracks.day_weight = (tracks.day_weight + weight).astype(np.float32)
+    ended = tracks.day_weight >= DAY_BLOCKS
+    mean = np.where(ended, tracks.day_total / np.maximum(tracks.day_weight, 1.0), np.nan)
+    for name in DAY:
+        setattr(tracks, name, np.where(ended, 0.0, getattr(tracks, name)).astype(np.float32))
+    allowed = np.maximum(ALLOWANCE + DOUBT * hour.error / hour.daily, of.floor / hour.daily)
+    z = np.clip(of.bad * mean / hour.daily, -DAY_CLIP, DAY_CLIP)
+    level = np.clip(tracks.day_level + z - allowed, 0.0, HIGHEST)
+    tracks.day_level = np.where(ended, level, tracks.day_level).astype(np.float32)
+    drifted = mean + tracks.base - tracks.first
+    doubt = DOUBT * np.sqrt(DAY_BLOCKS / (RECENT * COMMISSION))
+    allowed = np.maximum(ALLOWANCE + doubt, of.drift / hour.daily)
+    z = np.clip(of.bad * drifted / hour.daily, -DAY_CLIP, DAY_CLIP)
+    level = np.clip(tracks.first_level + z - allowed, 0.0, HIGHEST)
+    frozen = ended & np.isfinite(drifted)
+    tracks.first_level = np.where(frozen, level, tracks.first_level).astype(np.float32)
+    greater = np.maximum(tracks.day_level, tracks.first_level)
+    tracks.day_peak, tracks.day_chance = _chance(
+        tracks, shared, 1, ended, greater, tracks.day_peak, tracks.day_chance, 1.0
+    )
+    well = ended & ~(tracks.chance < USUAL_P) & ~(tracks.day_chance < USUAL_P)
+    _count_spreads(shared, make, np.full(make.shape, 2)[:, None], mean, well)
+    return np.asarray(ended)
 
 
-def _accumulate(
+def _chance(
     tracks: Tracks,
     shared: Shared,
-    hour: Hour,
-    learned: Flags,
-    own: Floats,
-    error: Floats,
-    inflated: Floats,
-    of: Limits,
-    now_s: float,
-) -> None:
-    """The one-sided sums against both baselines, their excursions, and what chance makes of it."""
-    top = HIGHEST * inflated
-    clipped = np.clip(hour.z, -CLIP, CLIP)
-    allowed = np.maximum(ALLOWANCE + DOUBT * error / own, of.floor / own)
-    level = np.clip(tracks.level + clipped - allowed, 0.0, top)
-    tracks.level = np.where(learned, level, tracks.level).astype(np.float32)
-    drifted = hour.mean + tracks.base - tracks.first
-    frozen = learned & np.isfinite(drifted)
-    doubt = DOUBT * np.sqrt(inflated / (RECENT * COMMISSION))
-    allowed = np.maximum(ALLOWANCE + doubt, of.drift / own)
-    clipped = np.clip(of.bad * drifted / own, -CLIP, CLIP)
-    level = np.clip(tracks.level_first + clipped - allowed, 0.0, top)
-    tracks.level_first = np.where(frozen, level, tracks.level_first).astype(np.float32)
-    height = np.maximum(tracks.level, tracks.level_first) / inflated
-    tracks.peak = np.where(learned, np.maximum(tracks.peak, height), tracks.peak).astype(np.float32)
-    over = _excursion(tracks, np.where(frozen, drifted, hour.mean), learned, of, now_s)
-    well = tracks.opened < SUSPECTED
-    shared.null += null.counted(np.where(over & well & (tracks.peak > 0), tracks.peak, np.nan))
-    shared.days += (learned & well).sum(axis=0) / HOURS_A_DAY
-    tracks.peak = np.where(over, 0.0, tracks.peak).astype(np.float32)
-    height = np.where(over, 0.0, height)
-    p = null.p_values(shared.null, shared.days, np.where(learned, height, np.nan))
-    tracks.chance = np.where(learned, p, tracks.chance).astype(np.float32)
+    sum_of: int,
+    new: Flags,
+    level: NDArray[np.float32],
+    peak: NDArray[np.float32],
+    chance: NDArray[np.float32],
+    a_day: float,
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Count the excursions of a sum that ended, and how improbable those are that go on."""
+    well = new & (tracks.opened < SUSPECTED)
+    peak = np.where(new, np.maximum(peak, level), peak)
+    over = new & (level <= 0)
+    shared.null[sum_of] += null.counted(np.where(over & well & (peak > 0), peak, np.nan))
+    shared.days[sum_of] += well.sum(axis=0) / a_day
+    height = np.where(new, level, np.nan).astype(np.float64)
+    usual = EXCURSIONS_A_DAY[sum_of]
+    p = null.p_values(shared.null[sum_of], shared.days[sum_of], height, usual)
+    peak = np.where(over, 0.0, peak).astype(np.float32)
+    return peak, np.where(new, p, chance).astype(np.float32)
 
 
-def _excursion(tracks: Tracks, shift: Floats, learned: Flags, of: Limits, now_s: float) -> Flags:
-    """Since when a sum has been above zero, by how much on average; which excursions are over."""
-    above = learned & ((tracks.level > 0) | (tracks.level_first > 0))
-    begun = above & ~np.isfinite(tracks.since)
-    tracks.since = np.where(begun, now_s - BLOCK_S, tracks.since)
+def _excursion(tracks: Tracks, hour: Hour, ended: Flags, of: Limits, now_s: float) -> None:
+    """Since when a sum has been above zero, by how much on average; what is over ends."""
+    above = (tracks.level > 0) | (tracks.day_level > 0) | (tracks.first_level > 0)
+    begun = hour.learned & above & ~np.isfinite(tracks.since)
+    length = np.where(ended & (tracks.level <= 0), DAY_BLOCKS, 1.0) * BLOCK_S
+    tracks.since = np.where(begun, now_s - length, tracks.since)
+    first = np.where(np.isfinite(tracks.first), tracks.first, tracks.base)
+    shift = np.where(hour.learned, hour.mean + tracks.base - first, 0.0)
     usual = of.bad * tracks.shift / np.maximum(tracks.shifted, 1.0)
-    well = learned & (tracks.opened > 0) & (of.bad * shift < usual / 2)
-    calm = np.where(well, tracks.calm + 1, 0.0)
-    tracks.calm = np.where(learned, calm, tracks.calm).astype(np.float32)
-    counts = above & ~well
-    tracks.shift = np.where(counts, tracks.shift + shift, tracks.shift).astype(np.float32)
-    tracks.shifted = np.where(counts, tracks.shifted + 1, tracks.shifted).astype(np.float32)
-    over = learned & (~above | (tracks.calm >= CALM_BLOCKS))
+    calm = hour.learned & (tracks.opened > 0) & (of.bad * shift < usual / 2)
+    tracks.calm = np.where(hour.learned, np.where(calm, tracks.calm + 1, 0.0), tracks.calm).astype(
+        np.float32
+    )
+    counts = hour.learned & above & ~calm
+    tracks.shift = (tracks.shift + np.where(counts, shift, 0.0)).astype(np.float32)
+    tracks.shifted = (tracks.shifted + counts).astype(np.float32)
+    well = hour.learned & (tracks.calm >= CALM_BLOCKS)
+    for name in ("level", "day_level", "first_level", "peak", "day_peak"):
+        setattr(tracks, name, np.where(well, 0.0, getattr(tracks, name)).astype(np.float32))
+    for name in ("chance", "day_chance"):
+        setattr(tracks, name, np.where(well, 1.0, getattr(tracks, name)).astype(np.float32))
+    over = hour.learned & (well | ~above)
     tracks.since = np.where(over, np.nan, tracks.since)
-    for name in ("level", "level_first", "shift", "shifted", "calm"):
+    for name in ("shift", "shifted", "calm"):
         setattr(tracks, name, np.where(over, 0.0, getattr(tracks, name)).astype(np.float32))
-    return np.asarray(over)
 
 
-def _learn_shared(
-    tracks: Tracks, shared: Shared, make: NDArray[np.int64], hour: Hour, learned: Flags
-) -> None:
-    """The pooled spread and the correlation of successive blocks."""
-    well = learned & ~(tracks.chance < USUAL_P)
-    kinds, m, bins = shared.spreads.shape
-    row = 2 * make[:, None] + hour.case
-    cell = (row * m + np.arange(m)) * bins + robust.spread_bin(np.where(well, hour.mean, 1.0))
-    counted = np.bincount(cell[well], minlength=kinds * m * bins)
-    shared.spreads += counted.reshape(kinds, m, bins)
-    z = np.clip(np.where(well, hour.z, 0.0), -3, 3)
-    slow = np.where(well, (1 - SLOW) * tracks.slow + SLOW * z, tracks.slow)
-    tracks.slow = slow.astype(np.float32)
-    for case in (0, 1):
-        of_case = well & (hour.case == case)
-        shared.pairs[case, :, 0] += np.where(of_case, slow**2, 0.0).sum(axis=0)
-        shared.pairs[case, :, 1] += np.where(of_case, z**2, 0.0).sum(axis=0)
+def _learn_shared(tracks: Tracks, shared: Shared, make: Ints, hour: Hour) -> None:
+    """The pooled spread of an hour, of units that nothing is held against."""
+    improbable = (tracks.chance < USUAL_P) | (tracks.day_chance < USUAL_P)
+    well = hour.ready & (tracks.blocks >= LEARN) & ~improbable
+    _count_spreads(shared, make, hour.case, hour.mean, well)
 
 
-def _learn_own(tracks: Tracks, hour: Hour, pooled: Floats, predicted: Floats, of: Limits) -> None:
-    """The own baseline and spread; nothing is learned from what is odd.
+def _count_spreads(shared: Shared, make: Ints, which: Ints, mean: Floats, well: Flags) -> None:
+    rows, m, bins = shared.spreads.shape
+    row = 3 * make[:, None] + which
+    cell = (row * m + np.arange(m)) * bins + robust.spread_bin(np.where(well, mean, 1.0))
+    counted = np.bincount(cell[well], minlength=rows * m * bins)
+    shared.spreads += counted.reshape(rows, m, bins)
 
-    ``predicted`` (n, m) is the spread of the next hour, with the baseline's own doubt.
-    """
+
+def _learn_own(tracks: Tracks, hour: Hour, of: Limits) -> None:
+    """The own baseline and spread; nothing is learned from what is odd."""
     young = tracks.blocks < LEARN
-    improbable = np.nan_to_num(tracks.chance, nan=1.0) < LEARN_ABOVE_P
-    odd = (np.abs(hour.mean) > LEARN_BELOW_Z * predicted) | improbable | (tracks.opened > 0)
-    odd &= ~(young & np.isfinite(tracks.anchor))
-    learns = hour.ready & ~odd
-    share = np.maximum(2 / (tracks.blocks + 2), 1 / MEMORY_BLOCKS)
+    improbable = (tracks.chance < LEARN_ABOVE_P) | (tracks.day_chance < LEARN_ABOVE_P)
+    held = improbable | (tracks.opened > 0)
+    predicted = np.hypot(hour.hourly, hour.error)
+    odd = (np.abs(hour.mean) > LEARN_BELOW_Z * predicted) | held
+    learns = hour.ready & ~(odd & ~(young & np.isfinite(tracks.anchor)))
+    share = np.where(tracks.blocks < YOUNG_BLOCKS, 2 / (tracks.blocks + 2), 1 / MEMORY_BLOCKS)
     base = tracks.base + share * hour.mean
-    anchored = np.isfinite(tracks.anchor)
     near = np.clip(base, tracks.anchor - of.shift, tracks.anchor + of.shift)
-    base = np.where(anchored, near, base)
+    base = np.where(np.isfinite(tracks.anchor), near, base)
     tracks.base = np.where(learns, base, tracks.base).astype(np.float32)
     tracks.blocks = np.where(learns, tracks.blocks + 1, tracks.blocks).astype(np.float32)
     done = learns & (tracks.blocks >= COMMISSION)
     fresh = done & ~np.isfinite(tracks.first)
     tracks.first = np.where(fresh, tracks.base, tracks.first).astype(np.float32)
     tracks.anchor = np.where(done, np.nan, tracks.anchor).astype(np.float32)
-    settled = hour.ready & ~young & ~improbable & (tracks.opened == 0)
+    settled = hour.ready & ~young & ~held
     keep = 1 - 1 / MEMORY_BLOCKS
-    square = np.minimum((hour.mean / pooled) ** 2, 9.0)
-    tracks.squares = np.where(settled, keep * tracks.squares + square, tracks.squares).astype(
-        np.float32
-    )
-    tracks.freedom = np.where(settled, keep * tracks.freedom + 1, tracks.freedom).astype(np.float32)
+    own = np.sqrt((OWN_FREEDOM + tracks.squares) / (OWN_FREEDOM + tracks.freedom))
+    square = np.minimum((hour.mean / hour.hourly * own) ** 2, 9.0)
+    squares = np.where(settled, keep * tracks.squares + square, tracks.squares)
+    freedom = np.where(settled, keep * tracks.freedom + 1, tracks.freedom)
+    tracks.squares, tracks.freedom = squares.astype(np.float32), freedom.astype(np.float32)
 
 
 def fade(shared: Shared, seconds: float) -> None:
     """What the fleet showed counts for less as time goes by: half after 14 days."""
     keep = 0.5 ** (seconds / HALF_LIFE_S)
-    for name in ("spreads", "slopes", "pairs", "null", "days"):
+    for name in ("spreads", "slopes", "null", "days"):
         getattr(shared, name)[...] *= keep

@@ -10,12 +10,11 @@ import numpy as np
 from bigiron.detect import Block, Key
 from bigiron.detect.deviation.decide import (
     BY_NAME,
-    SUSPECTED,
     fault_of,
     row_chance,
 )
 from bigiron.detect.deviation.sayings import Shown, saying, unit_of
-from bigiron.detect.deviation.state import SHARED, State, Table
+from bigiron.detect.deviation.state import SHARED, SUSPECTED, State, Table, chance
 from bigiron.detect.deviation.streams import Stream
 from bigiron.detect.hygiene import Clean
 from bigiron.model import (
@@ -126,14 +125,15 @@ def _confidence(p: float, cut: float) -> float:
 
 def _carriers(after: State, kind: str, table: Table, row: int) -> Iterator[tuple[int, Carrier]]:
     tracks = table.tracks
+    chances = chance(tracks)[row]
     for column, name in enumerate(table.streams):
-        chance, since = float(tracks.chance[row, column]), float(tracks.since[row, column])
-        if not chance <= 0.05 or not np.isfinite(since):
+        p, since = float(chances[column]), float(tracks.since[row, column])
+        if not p <= 0.05 or not np.isfinite(since):
             continue
         shown = _shown(after, kind, table, row, column, BY_NAME[name])
         suspected = bool(tracks.opened[row, column] == SUSPECTED)
         began = datetime.fromtimestamp(since, UTC)
-        yield column, Carrier(BY_NAME[name], shown, chance, suspected, began)
+        yield column, Carrier(BY_NAME[name], shown, p, suspected, began)
 
 
 def _shown(after: State, kind: str, table: Table, row: int, column: int, stream: Stream) -> Shown:

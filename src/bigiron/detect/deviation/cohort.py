@@ -86,6 +86,12 @@ def against(values: Floats, rungs: Sequence[Ints], last: Ints, parts: Floats) ->
     return rest
 
 
+def within(values: Floats, rung: Ints, parts: Floats) -> Floats:
+    """Each node's values less the median of its group on one rung; NaN where that is too small."""
+    cohort, count = ladder([rung], np.isfinite(values), parts)
+    return values - _centres(values, cohort, count)
+
+
 def against_all(values: Floats, group: Ints) -> Floats:
     """The median of each unit's whole group (n, m); NaN with fewer than ``FEWEST`` in it."""
     count = int(group.max(initial=0)) + 1

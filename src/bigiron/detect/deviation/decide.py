@@ -4,12 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigiron.detect.chance.multiplicity import Budget, cauchy, cutoff
-from bigiron.detect.deviation.state import SHARED, State, Table
+from bigiron.detect.deviation.state import SHARED, SUSPECTED, TOLD, State, Table, chance
 from bigiron.detect.deviation.streams import GPU_STREAMS, NODE_STREAMS, Stream
 
 Floats = NDArray[np.float64]
-
-TOLD, SUSPECTED = 1, 2
 
 TELL = 10.0
 """What is this many times more probable than a suspect is told, without blame."""
@@ -46,7 +44,7 @@ def decide(after: State, budget: Budget, nodes: int) -> None:
 def _claiming(kind: str, table: Table) -> Floats:
     """The chances of the streams that may claim something, NaN of the others."""
     claims = np.array([bool(fault_of(BY_NAME[name], kind)) for name in table.streams])
-    return np.where(claims, table.tracks.chance.astype(np.float64), np.nan)
+    return np.where(claims, chance(table.tracks), np.nan)
 
 
 def row_chance(kind: str, table: Table, row: int) -> float:

@@ -35,6 +35,7 @@ readings a tenth (of power, of load) away from the others'."""
 ASSUMED_INLET_C = 25.0
 """Where no inlet temperature is told; what a node's parts share then says nothing of heat."""
 
+WORK = np.array([s.work for s in GPU_STREAMS])
 HEAT = np.array([s.name.endswith("thermal_resistance") for s in GPU_STREAMS])
 
 
@@ -84,13 +85,16 @@ class Look:
         return smooth, before
 
     def _loads(self, rows: Rows, watts: Floats) -> tuple[Floats, Floats]:
-        """What each node's GPUs draw together: kilowatts, and as a share of the most they do."""
+        """What each node's GPUs draw together: kilowatts, and as a share of the most they do.
+
+        The share is 0 where they do not tell at this moment, NaN where there are none that tell.
+        """
         count = len(self.clean.nodes)
         drawn = np.bincount(rows.node, weights=np.nan_to_num(watts), minlength=count)
         most = self.after.most_w[self.make[GPU]]
         able = np.bincount(rows.node, weights=most, minlength=count)
         told = np.bincount(rows.node, weights=np.isfinite(watts), minlength=count) > 0
-        share = np.where(told, drawn / np.maximum(able, 1.0), np.nan)
+        share = np.where(able > 0, np.where(told, drawn, 0.0) / np.maximum(able, 1.0), np.nan)
         return np.where(told, drawn / 1000, 0.0), share
 
     def _gpus(self, rows: Rows, watts: Floats, before: Floats) -> None:
@@ -115,6 +119,7 @@ class Look:
         held = np.bincount(node, minlength=count).astype(np.float64)
         load = cohort.grouped_mean((watts / most)[:, None], node, count)[:, 0]
         rest = cohort.against(shared, self._rungs(of_nodes, load), of_nodes, held)
+        rest[:, WORK] = cohort.within(shared[:, WORK], self.job, held)
         rest *= cohort.grouped_mean(np.where(np.isfinite(values), weight, np.nan), node, count)
         rest = cohort.without_place(rest, self._places(), _spread(parts, of_nodes))
         plain = cohort.grouped_mean(panel.plain, node, count)
@@ -156,7 +161,7 @@ def native_streams(rows: Rows) -> tuple[Stream, ...]:
 
 def _spread(table: Table, make: Ints) -> Floats:
     alone = np.zeros((len(make), len(GPU_STREAMS)), np.int64)
-    pooled = accumulate.spreads(table.shared, make, alone, state.limits(GPU_STREAMS))
+    pooled, _, _, _ = accumulate.spreads(table.shared, make, alone, state.limits(GPU_STREAMS))
     return np.asarray(np.median(pooled, axis=0))
 
 

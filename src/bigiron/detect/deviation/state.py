@@ -19,21 +19,24 @@ class Tracks(msgspec.Struct):
     """One row a unit, one column a stream (n, m).
 
     The hour that runs: ``total``, ``count``, ``plain_total`` and ``mixed`` (how many of its
-    samples are from a node that several jobs share). The own past: ``base`` with the
-    ``blocks`` it was learned from, ``first`` (the frozen commissioning baseline, NaN before it
-    is), ``anchor`` (about which a baseline learned anew must stay, NaN: anywhere), ``squares``
-    over ``freedom`` of the own spread, as shares of the pooled one. The accumulation: ``level``
-    against the adapting and ``level_first`` against the frozen baseline, ``peak`` (the highest of
-    either since both left zero), ``slow`` (a running mean of z), ``since`` (epoch seconds),
-    ``shift`` over ``shifted`` blocks since then, ``calm`` blocks of recovery. What came of it:
-    ``chance`` (the p-value), ``opened`` (0 nothing, 1 told, 2 suspected), ``plain`` (the last
-    hour's mean of what an operator reads).
+    samples are from a node that several jobs share). The day that runs: ``day_total`` over
+    ``day_weight`` hours. The own past: ``base`` with the ``blocks`` it was learned from,
+    ``first`` (the frozen commissioning baseline, NaN before it is), ``anchor`` (about which a
+    baseline learned anew must stay, NaN: anywhere), ``squares`` over ``freedom`` of the own
+    spread, as shares of the pooled one. The sums: ``level`` over hours and ``day_level`` over
+    days against the adapting baseline, ``first_level`` over days against the frozen one;
+    ``peak`` and ``day_peak`` their highest since they left zero. What is told of them: ``since``
+    (epoch seconds), ``shift`` over ``shifted`` blocks since then, ``calm`` blocks of recovery,
+    ``chance`` and ``day_chance`` (p-values), ``plain`` (the last hour's mean of what an operator
+    reads), ``opened`` (0 nothing, 1 told, 2 suspected).
     """
 
     total: Small
     count: Small
     plain_total: Small
     mixed: Small
+    day_total: Small
+    day_weight: Small
     base: Small
     blocks: Small
     first: Small
@@ -41,14 +44,16 @@ class Tracks(msgspec.Struct):
     squares: Small
     freedom: Small
     level: Small
-    level_first: Small
+    day_level: Small
+    first_level: Small
     peak: Small
-    slow: Small
+    day_peak: Small
     since: Doubles
     shift: Small
     shifted: Small
     calm: Small
     chance: Small
+    day_chance: Small
     plain: Small
     opened: NDArray[np.uint8]
 
@@ -56,26 +61,28 @@ class Tracks(msgspec.Struct):
 GPU, SHARED = "gpu", "gpu@node"
 """The tables of GPUs, and of what the GPUs of a node share."""
 
-HOUR = ("total", "count", "plain_total", "mixed")
+TOLD, SUSPECTED = 1, 2
 
-FILL = {"first": np.nan, "anchor": np.nan, "since": np.nan, "chance": np.nan}
+HOUR = ("total", "count", "plain_total", "mixed")
+DAY = ("day_total", "day_weight")
+SUMS = ("level", "day_level", "first_level", "peak", "day_peak", "shift", "shifted", "calm")
+
+FILL = dict.fromkeys(("first", "anchor", "since", "chance", "day_chance"), np.nan)
 """What a new unit holds; 0 where nothing is said."""
 
 
 class Shared(msgspec.Struct):
     """What the fleet shows of a table's streams: by kind of part (g kinds) and stream.
 
-    ``spreads`` (2 g, m, bins) counts the sizes of deviations, of each kind first those from nodes
-    with one job, then those from nodes that several jobs share: parts of one node then do
-    different work, and differ more for it, for as long as the jobs last. ``slopes`` (g, m, 2)
-    sums products and squares of the covariate, ``pairs`` (2, m, 2) sums squares
-    of the running mean of z and of z itself, in both cases. ``null`` (m, bins) counts the heights
-    of excursions that ended, of units not suspected, in ``days`` (m,) at work.
+    ``spreads`` (3 g, m, bins) counts the sizes of deviations of each kind: of hours on nodes with
+    one job, of hours on nodes that several jobs share (their parts do different work, and differ
+    for it), and of days. ``slopes`` (g, m, 2) sums products and squares of the covariate.
+    ``null`` (2, m, bins) counts the heights of excursions that ended, of units not suspected, in
+    ``days`` (2, m) at work: of the sum over hours, and of those over days.
     """
 
     spreads: Doubles
     slopes: Doubles
-    pairs: Doubles
     null: Doubles
     days: Doubles
 
@@ -116,11 +123,10 @@ def new_table(units: tuple[str, ...], streams: tuple[Stream, ...], makes: int) -
         name: np.full((n, m), FILL.get(name, 0.0), _type(name)) for name in Tracks.__struct_fields__
     }
     shared = Shared(
-        np.zeros((2 * makes, m, robust.BINS)),
+        np.zeros((3 * makes, m, robust.BINS)),
         np.zeros((makes, m, 2)),
-        np.zeros((2, m, 2)),
-        np.zeros((m, null.BINS)),
-        np.zeros(m),
+        np.zeros((2, m, null.BINS)),
+        np.zeros((2, m)),
     )
     return Table(units, tuple(s.name for s in streams), Tracks(**arrays), shared)
 
@@ -144,11 +150,9 @@ def moved(tracks: Tracks, index: NDArray[np.intp] | None) -> Tracks:
 def widened(shared: Shared, makes: int) -> Shared:
     """What is shared, a copy to write to, with room for so many kinds of parts."""
     added = makes - shared.slopes.shape[0]
-    more = ((0, added), (0, 0), (0, 0))
     return Shared(
-        np.pad(shared.spreads, ((0, 2 * added), (0, 0), (0, 0))),
-        np.pad(shared.slopes, more),
-        shared.pairs.copy(),
+        np.pad(shared.spreads, ((0, 3 * added), (0, 0), (0, 0))),
+        np.pad(shared.slopes, ((0, added), (0, 0), (0, 0))),
         shared.null.copy(),
         shared.days.copy(),
     )
@@ -191,11 +195,17 @@ def repaired(tracks: Tracks, rows: NDArray[np.bool_]) -> None:
     known = rows[:, None] & (tracks.blocks > 0)
     tracks.blocks = np.where(known, np.minimum(tracks.blocks, REPAIRED_BLOCKS), tracks.blocks)
     tracks.first = np.where(known, np.float32(np.nan), tracks.first)
-    for name in (*HOUR, "level", "level_first", "peak", "slow", "shift", "shifted", "calm"):
+    for name in (*HOUR, *DAY, *SUMS):
         getattr(tracks, name)[rows] = 0.0
     tracks.opened[rows] = 0
-    for name in ("since", "chance"):
+    for name in ("since", "chance", "day_chance"):
         getattr(tracks, name)[rows] = np.nan
+
+
+def chance(tracks: Tracks) -> Doubles:
+    """One p-value a track (n, m) of its two sums, NaN where there is none."""
+    least = np.fmin(tracks.chance, tracks.day_chance).astype(np.float64)
+    return np.asarray(np.minimum(2 * least, 1.0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,8 @@ class Stream:
     stream only bears witness. ``floor`` is the least shift that matters, ``drift`` the least
     against the commissioning baseline, ``shift`` the most that a firmware change may move a
     baseline, ``least_spread`` the smallest spread that is believed of an hour. ``slope`` is what
-    one unit of the covariate is expected to do until the fleet has shown it.
+    one unit of the covariate is expected to do until the fleet has shown it. ``work``: it depends
+    on the program, so that nodes are compared within a job alone.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Stream:
     least_spread: float
     slope: float = 0.0
     log: bool = True
+    work: bool = False
     metrics: tuple[str, ...] = ()
 
 
@@ -50,33 +52,36 @@ GPU_STREAMS = (
     Stream(
         "thermal_resistance",
         *(HIGH, "thermal_degradation", "fan_failure"),
-        *(0.015, 0.05, 0.04, 0.004),
+        *(0.015, 0.03, 0.02, 0.004),
         slope=1.0,
         metrics=("gpu_temp_celsius", "gpu_power_watts"),
     ),
     Stream(
         "memory_thermal_resistance",
-        *(HIGH, "thermal_degradation", "fan_failure"),
-        *(0.015, 0.05, 0.04, 0.004),
+        *(HIGH, "thermal_degradation", ""),
+        *(0.04, 0.06, 0.02, 0.004),
         slope=0.8,
+        work=True,
         metrics=("gpu_memory_temp_celsius", "gpu_power_watts"),
     ),
     Stream(
         "clock_uncapped",
         *(LOW, "slow_clock", "slow_clock"),
-        *(0.004, 0.015, 0.02, 0.001),
+        *(0.01, 0.02, 0.01, 0.002),
         metrics=("gpu_sm_clock_hertz",),
     ),
     Stream(
         "clock_at_power_cap",
         *(LOW, "slow_clock", "slow_clock"),
-        *(0.006, 0.02, 0.02, 0.002),
+        *(0.01, 0.02, 0.01, 0.002),
+        work=True,
         metrics=("gpu_sm_clock_hertz",),
     ),
     Stream(
         "power_at_load",
         *(LOW, "", ""),
         *(0.02, 0.05, 0.05, 0.005),
+        work=True,
         metrics=("gpu_power_watts",),
     ),
     Stream(
@@ -110,12 +115,14 @@ GPU_STREAMS = (
         "nvlink_bandwidth",
         *(LOW, "", ""),
         *(0.05, 0.1, 0.1, 0.02),
+        work=True,
         metrics=("gpu_nvlink_bandwidth_bytes_per_second",),
     ),
     Stream(
         "pcie_bandwidth",
         *(LOW, "", ""),
         *(0.05, 0.1, 0.1, 0.02),
+        work=True,
         metrics=("gpu_pcie_rx_bytes_per_second", "gpu_pcie_tx_bytes_per_second"),
     ),
 )
@@ -138,6 +145,7 @@ NODE_STREAMS = (
         "pump_speed",
         *(LOW, "fan_failure", "fan_failure"),
         *(0.02, 0.05, 0.05, 0.005),
+        work=True,
         metrics=("node_pump_rpm",),
     ),
     Stream(
@@ -277,8 +285,9 @@ def _bandwidth(panel: Panel, rows: Rows) -> None:
         panel.plain[:, at] = shown
 
 
-RAIL_LOAD = 0.4
-"""A rail that sags does so under load: below this share of the node's power it tells nothing."""
+RAIL_LOAD = 0.7
+"""A rail that sags does so under load, and each supply gives way to load a little differently:
+below this share of the power its node's GPUs may draw, a rail tells nothing."""
 
 
 def native_panel(rows: Rows, load: Floats, share: Floats) -> Panel | None:
