@@ -130,8 +130,7 @@ def _new(
         told = block.states.get(node)
         if told is None or told.state != "down" or node in state.crashed:
             continue
-        if calendar.at_work(node) is None:
-            yield node, Crash(state.heard[node], None, told.reason)
+        yield node, Crash(state.heard[node], None, told.reason)
 
 
 def _back(crash: Crash, boot_s: float | None, now_s: float) -> Crash:

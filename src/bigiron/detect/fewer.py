@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Set
 
 from bigiron.detect import Window
 from bigiron.detect.claims import claim
-from bigiron.model import Evidence, Finding, Subject
+from bigiron.model import Evidence, Finding, Recovery, Subject
 
 NAME = "missing"
 LIKE_NODES = 8
@@ -21,7 +21,7 @@ LOST = frozenset({"xid.79", "nvrm.gpu_lost", "nvrm.fallen_off", "amdgpu.lost"})
 
 def fewer(
     window: Window, shown: Mapping[str, Set[str]], known: Mapping[str, Set[str]]
-) -> Iterator[Finding]:
+) -> Iterator[Finding | Recovery]:
     """Findings on nodes that show fewer GPUs than they should.
 
     ``shown`` are the GPUs seen now by node, ``known`` those ever seen: they are not claimed here.
@@ -31,6 +31,7 @@ def fewer(
     for node, gpus in sorted(shown.items()):
         wanted, because = _wanted(window, node, len(gpus), usual)
         if len(gpus) >= wanted or node in told:
+            yield from _again(window, node, gpus)
             continue
         gone = wanted - len(gpus)
         names: Set[str] = set()
@@ -50,6 +51,14 @@ def fewer(
             evidence=(Evidence("sample", f"{len(gpus)} GPUs have samples", window.now),),
             confidence=0.9,
         )
+
+
+def _again(window: Window, node: str, gpus: Set[str]) -> Iterator[Recovery]:
+    """The end of what may have been said of a node, or of the GPUs that it shows."""
+    for subject in (node, *(f"{node}/{gpu}" for gpu in sorted(gpus))):
+        key = f"{NAME}|gpu.missing|{subject}"
+        if window.standing is not None and key in window.standing:
+            yield Recovery(key, "it is seen again")
 
 
 def _usual(window: Window, shown: Mapping[str, Set[str]]) -> dict[str, tuple[int, int]]:
