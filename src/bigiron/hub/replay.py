@@ -3,11 +3,10 @@
 The same recording, settings and version give byte-identical lines (docs/formats.md).
 """
 
+import os
 import resource
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
@@ -15,43 +14,46 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from bigiron import __version__
 from bigiron.errors import Permanent
+from bigiron.hub import ahead, snapshot
+from bigiron.hub.folding import Folded
 from bigiron.hub.memory import Limits, Memory
+from bigiron.hub.tally import Summary, Tally
 from bigiron.hub.turn import Outcome, Settings, Standing, fold_reads, turn
-from bigiron.ingest.recording import Recording
+from bigiron.ingest.recording import About, Recording
 from bigiron.model import Action, Batch, Change, FindingChange, Note, Subject, Verdict
 
 FILES = ("findings.jsonl", "verdicts.jsonl", "actions.jsonl")
 
+MANY_ROWS = 3_000_000
+"""From so many samples on a second process is worth its start."""
 
-class Summary(msgspec.Struct):
-    """What a replay did; ``wall_s`` and ``peak_mib`` alone differ from run to run."""
 
-    recording: str
-    start: str
-    end: str
-    nodes: int = 0
-    node_days: float = 0.0
-    turns: int = 0
-    samples: int = 0
-    events: int = 0
-    findings: int = 0
-    findings_open: int = 0
-    verdicts: int = 0
-    actions: int = 0
-    actions_held: int = 0
-    findings_per_1000_node_days: dict[str, float] = {}
-    notes: list[Note] = []
-    wall_s: float = 0.0
-    peak_mib: float = 0.0
+class How(msgspec.Struct, frozen=True):
+    """How a replay is run; none of it changes what is written.
+
+    ``processes`` is 1, 2, or 0 for as many as help. It stops after ``until`` and writes what it
+    needs to go on into the file ``keep``; it goes on from the file ``resume``. ``fault_files``
+    are the site's own faults, for the second process.
+    """
+
+    processes: int = 0
+    until: datetime | None = None
+    keep: Path | None = None
+    resume: Path | None = None
+    fault_files: tuple[Path, ...] = ()
 
 
 def fitting(settings: Settings, step_s: float) -> Settings:
-    """The settings for samples ``step_s`` apart: fresh must outlast a step, sustained several."""
+    """The settings for samples ``step_s`` apart: fresh must outlast a step, sustained several.
+
+    Half a step more than whole ones: scrapes come a little early or late.
+    """
     return msgspec.structs.replace(
         settings,
         fresh_s=max(settings.fresh_s, 2.5 * step_s),
-        sustain_s=max(settings.sustain_s, 2 * step_s),
+        sustain_s=max(settings.sustain_s, 2.5 * step_s),
         step_s=step_s,
     )
 
@@ -61,35 +63,31 @@ def replay(
     out: Path,
     settings: Settings | None = None,
     progress: Callable[[datetime], None] | None = None,
+    how: How | None = None,
 ) -> Summary:
-    """Run every step of a recording and write what came of it into ``out``.
+    """Run the steps of a recording and write what came of them into ``out``.
 
-    Raises Permanent if ``out`` cannot be written, ParseError if the recording cannot be read.
+    A replay that goes on (``how.resume``) in the folder it was stopped in completes the files
+    there; in another folder it writes the rest. Raises Permanent if ``out`` cannot be written,
+    ParseError if the recording or the snapshot cannot be read.
     """
     begun = monotonic()
-    about = recording.about
-    settings = fitting(settings or Settings(), about.step_s)
-    limits = Limits(series_s=max(3600.0, 20 * about.step_s), gap_s=min(45.0, about.step_s / 2))
-    memory, standing = Memory(limits, fold_reads()), Standing()
-    tally = Tally(Summary(about.name, _time(about.start), _time(about.end)))
+    run = _Run(recording, settings or Settings(), how or How())
     try:
         out.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            files = [stack.enter_context((out / name).open("wb")) for name in FILES]
-            for batch in recording.batches():
-                memory.take(batch)
-                standing, outcome = turn(memory, standing, batch.time, settings)
+            files = [
+                stack.enter_context(_open(out / name, size))
+                for name, size in zip(FILES, run.sizes, strict=True)
+            ]
+            for outcome in run.turns():
                 _write(files, outcome)
-                tally.turn(batch, outcome)
-                if progress is not None:
-                    progress(batch.time)
-        summary = tally.summary
-        summary.nodes = len(memory.nodes)
-        summary.node_days = summary.nodes * (about.end - about.start).total_seconds() / 86_400
-        summary.findings_open = len(standing.open)
-        tally.close(recording.notes)
+                if progress is not None and run.standing.time is not None:
+                    progress(run.standing.time)
+            sizes = tuple(file.tell() for file in files)
+        summary = run.close(sizes)
         summary.wall_s = round(monotonic() - begun, 3)
-        summary.peak_mib = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+        summary.peak_mib = round(_peak_mib(), 1)
         text = msgspec.json.format(msgspec.json.encode(summary), indent=2)
         (out / "summary.json").write_bytes(text + b"\n")
     except OSError as error:
@@ -97,39 +95,113 @@ def replay(
     return summary
 
 
-@dataclass(slots=True)
-class Tally:
-    """Counts what the turns bring."""
+class _Run:
+    """One replay, from its start or from a snapshot."""
 
-    summary: Summary
-    opened: Counter[str] = field(default_factory=Counter)
-    failed: Counter[tuple[str, str]] = field(default_factory=Counter)
-
-    def turn(self, batch: Batch, outcome: Outcome) -> None:
-        """Count one turn."""
-        summary = self.summary
-        summary.turns += 1
-        summary.samples += len(batch.samples) + sum(
-            int((told.values == told.values).sum()) for told in batch.columns
+    def __init__(self, recording: Recording, settings: Settings, how: How) -> None:
+        self.recording, self.how = recording, how
+        about = recording.about
+        self.settings = fitting(settings, about.step_s)
+        self.limits = Limits(
+            series_s=max(3600.0, 20 * about.step_s), gap_s=min(45.0, about.step_s / 2)
         )
-        summary.events += len(batch.events)
-        opened = [c.finding.detector for c in outcome.changes if c.change is Change.OPEN]
-        self.opened.update(opened)
-        summary.findings += len(opened)
-        summary.verdicts += len(outcome.verdicts)
-        summary.actions += len(outcome.actions)
-        summary.actions_held += sum(bool(a.held) for a in outcome.actions)
-        self.failed.update((n.source, n.what) for n in outcome.notes)
+        self.memory = Memory(self.limits, fold_reads())
+        self.standing = Standing()
+        self.tally = Tally(Summary(about.name, _time(about.start), _time(about.end)))
+        self.sizes: tuple[int, ...] = (0,) * len(FILES)
+        self.notes: list[Note] = []
+        self._after: datetime | None = None
+        if how.resume is not None:
+            before = snapshot.load(how.resume, about)
+            self.memory.go_on(before.memory)
+            self.standing, self.tally = before.standing, before.tally
+            self.sizes, self._after = before.sizes, before.time
 
-    def close(self, notes: Iterable[Note]) -> None:
-        """The rates, and everything that was left out or failed."""
-        summary = self.summary
-        per = 1000 / summary.node_days if summary.node_days else 0.0
-        summary.findings_per_1000_node_days = {
-            name: round(count * per, 3) for name, count in sorted(self.opened.items())
-        }
-        failed = (Note(source, what, count) for (source, what), count in self.failed.items())
-        summary.notes = [*notes, *failed]
+    def turns(self) -> Iterator[Outcome]:
+        """Judge step after step."""
+        two = self.how.processes == 2 or (self.how.processes == 0 and self._many())
+        with closing(self._ahead() if two else self._here()) as steps:
+            for batch, folded in steps:
+                self.memory.take(batch)
+                given = self.memory, self.standing, batch.time, self.settings
+                self.standing, outcome = turn(*given, folded=folded)
+                self.tally.turn(batch, outcome)
+                yield outcome
+
+    def _many(self) -> bool:
+        return len(os.sched_getaffinity(0)) > 1 and self.recording.rows >= MANY_ROWS
+
+    def _here(self) -> Iterator[tuple[Batch, Folded | None]]:
+        until = self.how.until
+        for batch in self.recording.batches(after=self._after):
+            if until is not None and batch.time > until:
+                break
+            yield batch, None
+        self.notes = self.recording.notes
+
+    def _ahead(self) -> Iterator[tuple[Batch, Folded | None]]:
+        start = None
+        if self._after is not None:
+            folds = ahead.packed(self.standing.folds)
+            start = ahead.Start(ahead.packed(self.memory.kept()), folds)
+        course = ahead.Course(
+            self.recording.folder,
+            self.recording.stretch_rows,
+            self.limits,
+            self.settings,
+            self.how.fault_files,
+            self._after,
+            self.how.until,
+        )
+        with closing(ahead.ahead(course, start)) as steps:
+            for told in steps:
+                if not isinstance(told, ahead.End):
+                    yield told
+                    continue
+                self.notes = told.notes
+                folds = {**ahead.unpacked(told.folds), **self.standing.folds}
+                self.standing = msgspec.structs.replace(self.standing, folds=folds)
+
+    def close(self, sizes: tuple[int, ...]) -> Summary:
+        """The summary; and the snapshot, if one is asked for."""
+        about, how = self.recording.about, self.how
+        if how.keep is not None:
+            snapshot.save(how.keep, self._snapshot(about, how.until, sizes))
+        summary = self.tally.summary
+        summary.nodes = len(self.memory.nodes)
+        end = min(how.until or about.end, about.end)
+        summary.node_days = summary.nodes * (end - about.start).total_seconds() / 86_400
+        summary.findings_open = len(self.standing.open)
+        self.tally.close(self.notes)
+        return summary
+
+    def _snapshot(
+        self, about: About, until: datetime | None, sizes: tuple[int, ...]
+    ) -> snapshot.Snapshot:
+        time = self.standing.time or until or about.start
+        where = about.name, about.start, about.end, about.step_s, time
+        kept = self.memory.kept()
+        return snapshot.Snapshot(__version__, *where, kept, self.standing, self.tally, sizes)
+
+
+def _open(path: Path, size: int) -> BinaryIO:
+    """A file to write; one that a stopped replay has begun is cut to where that was."""
+    if not size or not path.exists():
+        return path.open("wb")
+    if path.stat().st_size < size:
+        raise Permanent(f"{path}: shorter than where the snapshot was taken")
+    file = path.open("r+b")
+    file.truncate(size)
+    file.seek(size)
+    return file
+
+
+def _peak_mib() -> float:
+    """The most memory held, of both processes together."""
+    return sum(
+        resource.getrusage(who).ru_maxrss / 1024
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
 
 
 def _write(files: Sequence[BinaryIO], outcome: Outcome) -> None:
