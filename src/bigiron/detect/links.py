@@ -1,7 +1,7 @@
 """Links that are down or narrower than they should be, judged against their like."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from bigiron.detect import Key, Series, Window, detector
 from bigiron.detect.claims import Asks, claim, run_since, sampled, sustained
@@ -35,6 +35,9 @@ checksum are sent again and are ordinary."""
 
 BUSY = 0.3
 """Utilisation from which a GPU does not idle its link down on purpose."""
+
+
+IDLE_S = 3600.0
 
 
 @detector(
@@ -224,7 +227,10 @@ def _width(window: Window) -> Iterator[Finding]:
 
 
 def _gen(window: Window) -> Iterator[Finding | Recovery]:
-    """A PCIe link slower than its like while the GPU works: idle links slow down on purpose."""
+    """A PCIe link slower than its like while the GPU works: idle links slow down on purpose.
+
+    One that is slow for an hour beside idle GPUs of its node that are not is so for no purpose.
+    """
     busy = window.series.get("gpu_utilization_ratio", {})
     for like in _by_like(window, "gpu_pcie_link_gen").values():
         usual = _usual([gen for _, gen in like])
@@ -238,7 +244,10 @@ def _gen(window: Window) -> Iterator[Finding | Recovery]:
                 continue
             series = window.series["gpu_pcie_link_gen"][key]
             bad = [0 < value < usual for value in series.values]
-            if not _busy(busy.get(key)) or not sustained(series, bad, window):
+            works = _busy(busy.get(key))
+            if not sustained(series, bad, window) or not (
+                works or _slow_alone(window, series, bad, like, busy)
+            ):
                 continue
             node, device = key
             text = f"its PCIe link runs at generation {series.last:.0f}, its like at {usual:.0f}"
@@ -246,10 +255,29 @@ def _gen(window: Window) -> Iterator[Finding | Recovery]:
                 NAME,
                 "gpu.pcie_gen",
                 Subject(node=node, device=device),
-                (f"{device_words(window, node, device)}: {text}, while it works.",),
+                (f"{device_words(window, node, device)}: {text}{', while it works' * works}.",),
                 since=run_since(series, bad),
                 evidence=(sampled("gpu_pcie_link_gen", series, text, peer=usual),),
             )
+
+
+def _slow_alone(
+    window: Window,
+    series: Series,
+    bad: Sequence[bool],
+    like: Sequence[tuple[Key, float]],
+    busy: Mapping[Key, Series],
+) -> bool:
+    """Whether it has been slow for an hour while others that idle now are not."""
+    if window.single_look:
+        return False
+    hour_s = window.now.timestamp() - IDLE_S
+    long = series.times[0] <= hour_s and all(
+        b for t, b in zip(series.times, bad, strict=True) if t >= hour_s
+    )
+    slow = series.last
+    idle = [gen for key, gen in like if not _busy(busy.get(key)) and gen > slow]
+    return long and len(idle) >= 3
 
 
 def _busy(series: Series | None) -> bool:
