@@ -219,6 +219,7 @@ def parse(text: str, file: str) -> Config:
 
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>[^`]+)`")
+_NO_ARRAY = re.compile(r"Expected `array`, got `object`")
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>[^`]+)`)?$", re.DOTALL)
 
 
@@ -227,6 +228,8 @@ def _explain(message: str) -> tuple[str, str]:
     match = _AT.match(message)
     what, path = (match["what"], match["path"] or "") if match else (message, "")
     key = path.removeprefix("$").lstrip(".")
+    if _NO_ARRAY.match(what) and key in {name for name, _, many in _tables() if many}:
+        return key, f"may stand several times: write [[{key}]], not [{key}]"
     unknown = _UNKNOWN.match(what)
     if unknown:
         key = f"{key}.{unknown['field']}".lstrip(".")

@@ -1,6 +1,6 @@
 """The words in which people are told: actions, blame and health as an operator would say them."""
 
-from bigiron.model import ActionKind, Blame, Health, Severity, When
+from bigiron.model import ActionKind, Blame, Finding, Health, Severity, When
 
 DO = {
     ActionKind.CHECK: "test it",
@@ -24,6 +24,7 @@ FAULT_OF = {
     Blame.SWITCH: "a switch",
     Blame.HOST: "the host",
     Blame.FACILITY: "power, cooling or the site",
+    Blame.UNKNOWN: "not known: program or node",
 }
 SEVERITY_STYLE = {
     Severity.INFO: "dim",
@@ -46,6 +47,13 @@ def advice(action: ActionKind, when: When) -> str:
         return "no action on the node"
     soon = SOON.get(when)
     return f"{doing} {soon}" if soon else doing
+
+
+def whose(finding: Finding) -> str:
+    """Whose fault it is; "" where that is not known and nobody would ask. Of a job they do."""
+    if finding.blame is Blame.UNKNOWN and finding.subject.by != "job":
+        return ""
+    return FAULT_OF[finding.blame]
 
 
 def risk(chance: float) -> str:

@@ -251,3 +251,15 @@ class TestXidGauge:
         stage.says("a1", "gpu2", gpu_xid_last=0)
         stage.run(5)
         assert stage.open == {}
+
+
+def test_one_error_is_one_error() -> None:
+    one, two = Stage(), Stage()
+    one.says("a1", "gpu3", gpu_ecc_uncorrectable_volatile_total=1.0)
+    two.says("a1", "gpu3", gpu_ecc_uncorrectable_volatile_total=2.0)
+    for stage, said in (
+        (one, "1 uncorrectable memory error "),
+        (two, "2 uncorrectable memory err"),
+    ):
+        stage.run(3)
+        assert said in stage.open["gpu.ecc_uncorrectable a1/gpu3"].because[0]

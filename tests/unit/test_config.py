@@ -16,6 +16,8 @@ from bigiron.errors import ConfigError
         ("[hub]\nturn_s = -1", "hub.turn_s", "expected `float` > 0.0"),
         ("[hub]\nspeed = 1", "hub.speed", "no such setting"),
         ("colour = 1", "colour", "no such setting"),
+        ('[prometheus]\nurl = "http://p:9090"', "prometheus", "write [[prometheus]]"),
+        ("[kernel_log]\npath = '/x'", "kernel_log", "write [[kernel_log]]"),
         ("[[prometheus]]\nevery_s = 3", "prometheus[0]", "required field `url`"),
         ("[[golden]]\nfacts = {driver_version = {a = 1}}", "golden[0].facts", "expected"),
         ("[hub\n", "", "not TOML"),

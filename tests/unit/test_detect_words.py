@@ -110,8 +110,15 @@ def test_a_row_of_a_table_has_no_time_to_tell() -> None:
 def test_what_follows_is_named_by_what_it_is() -> None:
     text = said(happening("xid.119", "gpu4"), happening("kernel.call_trace", after_s=3))
     assert text.endswith(
-        "; kernel warning with a stack trace (kernel.call_trace) 3 s later follows from it."
+        "; from it came: kernel warning with a stack trace (kernel.call_trace) 3 s later."
     )
+
+
+def test_what_follows_and_is_named_by_a_sentence_is_counted_behind_it() -> None:
+    waits = [happening("slurm.not_responding", after_s=s, text=f"{s}") for s in (40, 70)]
+    text = said(happening("kernel.soft_lockup"), *waits)
+    came = "; from it came: node does not answer Slurm (slurm.not_responding, 2 times) 40 s later."
+    assert text.endswith(came)
 
 
 def test_an_escalation_on_the_same_device_is_told_as_one() -> None:

@@ -284,3 +284,9 @@ def test_every_limit_is_judged_as_the_catalogue_has_it_unless_its_row_says_why()
         if limit.asks is not None:
             assert limit.asks.why, limit.fault
             assert limit.asks[:4] != (known.severity, known.action, known.when, known.blame)
+
+
+def test_one_hour_is_one_hour() -> None:
+    told = {text(entry, shipped()) for entry in shipped() if entry.quiet_s == 3600}
+    assert any("1 hour without another" in page for page in told)
+    assert not any("1 hours" in page for page in told)

@@ -333,6 +333,30 @@ def test_a_hub_that_cannot_write_makes_its_sources_wait() -> None:
     assert [inbox.get_nowait().cursor for _ in range(2)] == ["1", "2"]
 
 
+@pytest.mark.parametrize(
+    ("name", "said", "told"),
+    [
+        ("http://p:9090", "http://p:9090/api/v1/query: no answer", None),
+        ("log:/var/log/x", "/var/log/x: no such file", "log: /var/log/x: no such file"),
+        ("slurm", "scontrol: not found", "slurm: scontrol: not found"),
+    ],
+)
+def test_a_source_that_fails_is_told_with_its_address_once(
+    name: str, said: str, told: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(_: str) -> tuple[Batch, str]:
+        raise Temporary(said)
+
+    stop = threading.Event()
+    poller = Poller(Scripted(name, fails), "", queue.Queue(), stop)
+    poller.start()
+    assert poller.heard.wait(5)
+    stop.set()
+    poller.join(5)
+    assert [r.getMessage() for r in caplog.records] == [f"source {told or said}"]
+    assert poller.pulse.said == said
+
+
 def test_a_second_hub_is_refused_and_the_first_ones_pid_named(tmp_path: Path) -> None:
     with Lock(tmp_path), pytest.raises(Permanent, match=rf"another hub \(pid {os.getpid()}\)"):
         Lock(tmp_path)

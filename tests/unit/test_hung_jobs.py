@@ -84,7 +84,7 @@ def test_the_rank_that_waits_for_nobody_is_to_blame(form: str) -> None:
         3: dump(3, []),
     }
     hang = blame(facts_of(dumps, form))
-    assert (hang.cause, hang.blame, ranks(hang)) == (Cause.MISSING, Blame.HOST, [3])
+    assert (hang.cause, hang.blame, ranks(hang)) == (Cause.MISSING, Blame.UNKNOWN, [3])
     assert hang.suspects[0].node == "n3"
     assert hang.suspects[0].waited_by == (0, 1, 2)
     assert "group_6" in hang.suspects[0].because

@@ -87,10 +87,25 @@ def test_wrong_usage_exits_4_and_says_why(words: list[str]) -> None:
     assert b"Traceback" not in done.stderr
 
 
-def test_a_path_that_is_not_there_exits_3_and_is_named(tmp_path: Path) -> None:
+def test_a_path_that_is_not_there_exits_4_and_is_named(tmp_path: Path) -> None:
     done = bigiron("inspect", str(tmp_path / "gone.log"))
-    assert done.returncode == 3
+    assert done.returncode == 4
+    assert b"gone.log: no such file or directory" in done.stderr
     assert b"gone.log: cannot be read: No such file or directory" in done.stdout
+
+
+def test_a_path_that_is_not_there_beside_one_that_is_leaves_the_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "kern.log").write_text(LOST.format(host="g1"))
+    done = bigiron("inspect", str(tmp_path / "gone.log"), str(tmp_path / "kern.log"))
+    assert done.returncode == 2
+    assert b"gone.log: cannot be read" in done.stdout
+
+
+def test_healthy_hosts_are_told_folded(tmp_path: Path) -> None:
+    hosts = "".join(QUIET.format(host=f"g{number:02d}") for number in range(1, 13))
+    (tmp_path / "kern.log").write_text(hosts + LOST.format(host="g20"))
+    done = bigiron("inspect", str(tmp_path / "kern.log"))
+    assert b"12 healthy: g[01-12]" in done.stdout
 
 
 def test_the_formats_are_listed_with_what_they_are() -> None:

@@ -224,9 +224,12 @@ def test_look_back_of_the_first_start(tmp_path: Path) -> None:
     log.write(line(1, NOW - timedelta(hours=2)) + line(2, NOW - timedelta(minutes=5)))
     log.poll()
     assert log.seen == [2]
+    left = "events from before the first look-back, left out"
+    assert log.notes == [left]
     log.write(line(3, NOW - timedelta(hours=3)) + line(4))
     log.poll()
     assert log.seen == [2, 4]
+    assert log.notes == [left, left]
 
 
 def test_lines_without_a_host_are_the_nodes(tmp_path: Path) -> None:

@@ -100,7 +100,8 @@ def blame(facts: Iterable[Fact]) -> Hang:
     guilty = sorted(missing - held_up)
     if guilty:
         because = f"{len(held_up)} ranks wait for {_list(guilty)}, which wait for nobody"
-        cause, whose = Cause.MISSING, Blame.HOST
+        # A rank that never came may have crashed, hung in its own code, or sit on a bad host.
+        cause, whose = Cause.MISSING, Blame.UNKNOWN
     elif missing:
         because = (
             f"{_list(sorted(missing))} wait for one another: their order of collectives differs"

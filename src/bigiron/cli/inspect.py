@@ -1,10 +1,12 @@
 """`bigiron inspect`: what is wrong with the machines these files come from."""
 
+import os
 import sys
 from typing import BinaryIO, cast
 
 import click
 
+from bigiron.cli import EXIT_NOTHING, EXIT_USAGE
 from bigiron.cli.report import show
 from bigiron.hub.documents import Documents
 from bigiron.hub.inspect import inspect as run
@@ -25,7 +27,8 @@ def inspect(paths: tuple[str, ...], as_json: bool, show_all: bool, list_formats:
     kubectl and more (--formats). Files that lie together are taken as one host's unless they say
     otherwise.
 
-    Exit code: 0 healthy, 1 warning, 2 critical, 3 nothing recognised, 4 wrong usage.
+    Exit code: 0 healthy, 1 warning, 2 critical, 3 nothing recognised, 4 wrong usage: nothing at
+    PATH.
     """
     if list_formats:
         _list(as_json=as_json)
@@ -37,7 +40,15 @@ def inspect(paths: tuple[str, ...], as_json: bool, show_all: bool, list_formats:
         _json(report)
     else:
         show(report, show_all=show_all)
+    if report.exit_code == EXIT_NOTHING and (absent := _absent(paths)):
+        click.echo(f"bigiron: {', '.join(absent)}: no such file or directory", err=True)
+        return EXIT_USAGE
     return report.exit_code
+
+
+def _absent(paths: tuple[str, ...]) -> list[str]:
+    """What was named and is not there."""
+    return [path for path in paths if path != "-" and not os.path.lexists(path)]
 
 
 def _list(*, as_json: bool) -> None:

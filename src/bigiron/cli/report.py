@@ -17,7 +17,8 @@ import click
 from bigiron.cli.table import PIPE_COLUMNS
 from bigiron.hub.inspect import Diagnosis, Report
 from bigiron.model import Evidence, Finding, Health, Note, Severity
-from bigiron.words import FAULT_OF, advice
+from bigiron.nodesets import fold
+from bigiron.words import advice, whose
 
 EVIDENCE_SHOWN = 4
 NOTES_SHOWN = 12
@@ -98,7 +99,7 @@ def _lines(report: Report, *, show_all: bool) -> Iterator[Line]:
         if diagnosis.findings or show_all or len(report.diagnoses) == 1:
             yield from _host(diagnosis, show_all=show_all)
     if healthy and len(report.diagnoses) > 1 and not show_all:
-        names = ", ".join(d.node for d in healthy)
+        names = fold(d.node for d in healthy)
         yield Line(f"{len(healthy)} healthy", f": {names}", hang=2, colour="green")
     if report.jobs:
         total = sum(report.jobs.values())
@@ -125,8 +126,8 @@ def _finding(finding: Finding, *, show_all: bool) -> Iterator[Line]:
     yield Line(f"{finding.severity.upper()}", f"  {first}", 2, 2, colour, bold)
     for text in finding.because[1:]:
         yield Line("", text, indent=4)
-    if finding.blame in FAULT_OF:
-        yield from _labelled("whose fault", [FAULT_OF[finding.blame]])
+    if fault_of := whose(finding):
+        yield from _labelled("whose fault", [fault_of])
     yield from _labelled("do", [_advice(finding)])
     yield from _labelled("look at", finding.look)
     shown = finding.evidence if show_all else finding.evidence[:EVIDENCE_SHOWN]

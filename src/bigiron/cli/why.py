@@ -11,7 +11,7 @@ from bigiron.cli.place import place, print_json, query_options
 from bigiron.cli.table import at, printable
 from bigiron.model import Event, Evidence, Health
 from bigiron.store.reading import NodeRow, Reading, Reason, Why
-from bigiron.words import FAULT_OF, HEALTH_STYLE, SEVERITY_STYLE, advice, risk
+from bigiron.words import HEALTH_STYLE, SEVERITY_STYLE, advice, risk, whose
 
 HANG = 2
 """Columns by which what does not fit is indented further than its beginning."""
@@ -108,8 +108,8 @@ def _show_reason(reason: Reason, console: _Page) -> None:
     console.print(line)
     for text in finding.because:
         console.print(Text(f"    {printable(text)}"))
-    if finding.blame in FAULT_OF:
-        console.print(Text(f"    whose fault: {FAULT_OF[finding.blame]}"))
+    if fault_of := whose(finding):
+        console.print(Text(f"    whose fault: {fault_of}"))
     for evidence in reason.evidence:
         console.print(_evidence(evidence, finding.because))
     for event in reason.events:

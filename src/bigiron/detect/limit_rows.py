@@ -11,7 +11,7 @@ class Limit(NamedTuple):
     """``bad`` says whether a value is past the limit.
 
     ``hold`` limits must stay bad for the window's ``sustain_s``; the others are states that
-    the device itself keeps, believed at once. ``says`` takes the value.
+    the device itself keeps, believed at once. ``says`` takes the value, and ``{s}`` for a plural.
     """
 
     metric: str
@@ -104,7 +104,7 @@ LIMITS = (
         "gpu_ecc_uncorrectable_volatile_total",
         above(0),
         "gpu.ecc_uncorrectable",
-        "{value:.0f} uncorrectable memory errors since the driver was loaded",
+        "{value:.0f} uncorrectable memory error{s} since the driver was loaded",
         "DCGM health watch: any volatile double-bit error fails",
     ),
     Limit(
@@ -125,7 +125,7 @@ LIMITS = (
         "gpu_bad_pages_pending",
         above(0, 1e6),
         "amdgpu.bad_page",
-        "{value:.0f} memory pages wait to be retired",
+        "{value:.0f} memory page{s} to be retired",
         "Linux amdgpu RAS documentation",
         WAITING,
     ),
@@ -133,7 +133,7 @@ LIMITS = (
         "gpu_ras_uncorrectable_total",
         above(0),
         "amdgpu.ras_uncorrectable",
-        "{value:.0f} uncorrectable RAS errors since the driver was loaded",
+        "{value:.0f} uncorrectable RAS error{s} since the driver was loaded",
         "OCI health checks: any uncorrectable RAS error fails",
         COUNTED,
     ),
@@ -213,7 +213,7 @@ LIMITS = (
         "gpu_xgmi_links_down",
         above(0, 64),
         "gpu.nvlink_inactive",
-        "{value:.0f} XGMI links are down",
+        "{value:.0f} XGMI link{s} down",
         "AMD SMI: a link of a hive that is down",
         hold=True,
     ),
@@ -235,7 +235,7 @@ LIMITS = (
         "node_edac_uncorrectable_total",
         above(0),
         "edac.uncorrectable",
-        "{value:.0f} uncorrectable errors of host memory since boot",
+        "{value:.0f} uncorrectable error{s} of host memory since boot",
         "Linux EDAC",
         COUNTED_HOST,
     ),

@@ -79,7 +79,7 @@ def _limit(window: Window, limit: Limit) -> Iterator[Finding]:
         if limit.hold and not sustained(series, bad, window):
             continue
         who = device_words(window, node, device) if device else "the host"
-        text = limit.says.format(value=series.last)
+        text = _says(limit, series.last)
         yield claim(
             NAME,
             limit.fault,
@@ -109,7 +109,7 @@ def _node_claim(window: Window, limit: Limit, node: str, keys: Sequence[Key]) ->
     devices = ", ".join(sorted(device for _, device in keys))
     runs = [run_since(s, [limit.bad(v) for v in s.values]) for s in map(of_metric.get, keys) if s]
     series = of_metric[keys[0]]
-    text = limit.says.format(value=series.last).replace("its clocks", "their clocks")
+    text = _says(limit, series.last).replace("its clocks", "their clocks")
     return claim(
         NAME,
         limit.fault,
@@ -119,6 +119,10 @@ def _node_claim(window: Window, limit: Limit, node: str, keys: Sequence[Key]) ->
         evidence=(sampled(limit.metric, series, text, unit=limit.unit),),
         asks=_asks(window, limit),
     )
+
+
+def _says(limit: Limit, value: float) -> str:
+    return limit.says.format(value=value, s="" if round(value) == 1 else "s")
 
 
 def _source(limit: Limit) -> str:

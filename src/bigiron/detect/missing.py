@@ -64,7 +64,7 @@ def missing(window: Window) -> Iterator[Finding | Recovery]:
             unseen.append(node)
         elif _stale(window, pulse.newest_gpu):
             silent.append(node)
-    yield from _nodes(window, unseen, len(pulses), "node.missing", "is not scraped")
+    yield from _nodes(window, unseen, len(pulses), "node.missing", "is not scraped any more")
     what = "its GPU exporter says nothing while the node lives"
     yield from _nodes(window, silent, len(pulses), "node.exporter_down", what)
     lost = {(e.node, e.device) for e in window.events if e.code in LOST}
@@ -80,13 +80,13 @@ def missing(window: Window) -> Iterator[Finding | Recovery]:
     yield from fewer(window, shown, {n: p.gpus.keys() for n, p in pulses.items()})
 
 
-def _one_look(window: Window, pulses: dict[str, Pulse]) -> Iterator[Finding]:
+def _one_look(window: Window, pulses: dict[str, Pulse]) -> Iterator[Finding | Recovery]:
     """What can be said without a past: exporters that do not answer, GPUs fewer than elsewhere."""
     up: dict[str, list[float]] = {}
     for (node, _), series in window.series.get("node_scrape_up", {}).items():
         up.setdefault(node, []).append(series.last)
     dead = [node for node, answers in sorted(up.items()) if not any(answers)]
-    for finding in _nodes(window, dead, len(up), "node.missing", "is not scraped"):
+    for finding in _nodes(window, dead, len(up), "node.missing", "does not answer its scrape"):
         if isinstance(finding, Finding):
             yield finding
     shown = {n: _shown(window, p) for n, p in pulses.items() if n not in dead}
@@ -146,7 +146,7 @@ def _nodes(
     for node in nodes:
         planned_away = _planned(calendar, node)
         planned = planned_away or _overdue(calendar, node)
-        text = f"{node}: {what}" if fault == "node.exporter_down" else f"{node} {what} any more"
+        text = f"{node}: {what}" if fault == "node.exporter_down" else f"{node} {what}"
         because = (f"{text}.", planned, "What is not seen is not known to be healthy.")
         yield claim(
             NAME,

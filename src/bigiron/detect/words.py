@@ -184,10 +184,13 @@ def followed(incident: Incident) -> str:
     rest = {code: same for code, same in groups.items() if code not in worse}
     parts = [_group(incident, code, same) for code, same in list(rest.items())[:3]]
     if len(rest) > 3:
-        parts.append(f"{len(rest) - 3} more codes")
-    if parts:
-        one = len(rest) == 1 and sum(_count(same) for same in rest.values()) == 1
+        more = len(rest) - 3
+        parts.append(f"{more} more code{'s' if more > 1 else ''}")
+    if parts and all(KINDS.get(catalogue().find(code).device) for code in rest):
+        one = sum(_count(same) for same in rest.values()) == 1
         then.append(f"{_listed(parts)} {'follows' if one else 'follow'} from it")
+    elif parts:
+        then.append(f"from it came: {_listed(parts)}")
     return "; ".join(then)
 
 
@@ -202,12 +205,11 @@ def _group(incident: Incident, code: str, same: Sequence[Stamped]) -> str:
     fault = catalogue().find(code)
     count = _count(same)
     noun = KINDS.get(fault.device, "")
-    what = f"{count} {noun} fault{'s' if count > 1 else ''}"
-    if not noun:
-        what = lower(fault.name) if count == 1 else f"{count} × {lower(fault.name)}"
+    what = f"{count} {noun} fault{'s' if count > 1 else ''}" if noun else lower(fault.name)
+    times = f", {count} times" if count > 1 and not noun else ""
     after_s = same[0].t - incident.first.t
     delay = f" {after_s:.0f} s later" if after_s >= 1 else ""
-    return f"{what} ({label(code)}){delay}"
+    return f"{what} ({label(code)}{times}){delay}"
 
 
 def _count(same: Sequence[Stamped]) -> int:

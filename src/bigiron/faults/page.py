@@ -170,7 +170,8 @@ def _action(fault: Fault) -> str:
 
 def _clears(fault: Fault) -> str:
     if fault.clears == "quiet":
-        return f"{fault.quiet_s / 3600:g} hours without another"
+        hours = fault.quiet_s / 3600
+        return f"{hours:g} hour{'s' if hours != 1 else ''} without another"
     return {"reboot": "a restart", "reset": "a reset or restart", "person": "a person's word"}[
         fault.clears
     ]

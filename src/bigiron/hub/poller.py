@@ -116,13 +116,21 @@ class Poller(threading.Thread):
         pulse.errors += 1
         pulse.failing += 1
         if said != pulse.said:
-            log.warning("source %s: %s", self.source.name, said)
+            log.warning("source %s", _once(self.source.name, said))
         pulse.said = said
         if isinstance(error, NoData):
             return max(self.source.every_s, ABSENT_WAIT_S)
         if isinstance(error, Temporary):
             return min(WAIT_MAX_S, max(self.source.every_s, error.retry_after_s))
         return min(WAIT_MAX_S, PERMANENT_WAIT_S * 2.0 ** min(pulse.failing - 1, 10))
+
+
+def _once(name: str, said: str) -> str:
+    """The source and what is wrong with it; an address that both name is told once."""
+    kind, _, address = name.partition(":")
+    if name in said:
+        return said
+    return f"{kind}: {said}" if address and address in said else f"{name}: {said}"
 
 
 def _holds_anything(batch: Batch) -> bool:

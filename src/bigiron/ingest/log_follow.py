@@ -39,7 +39,7 @@ Seen = Event | Fact | Note
 class Cursor(msgspec.Struct, frozen=True, omit_defaults=True):
     """Place in a file; ``lines`` were read of it. ``skip``: inside a line already cut off.
 
-    ``after`` (epoch seconds) is the look-back of the first start: older events are not told.
+    ``after`` (epoch seconds) is the look-back of the first start: older events are only counted.
     """
 
     device: int = 0
@@ -64,7 +64,8 @@ def _utc_now() -> datetime:
 class LogFile:
     """Follows the log at ``path``; ``node`` is given to lines that name no host.
 
-    ``since_s`` limits how far back the very first poll tells events; None tells all there are.
+    ``since_s`` limits how far back the very first poll tells events, a note counts the older
+    ones; None tells all there are.
     """
 
     def __init__(
@@ -101,6 +102,8 @@ class LogFile:
         way = _Way(files, index, at, self._poll_bytes)
         seen += self._reader.observe(way.blocks(), lines, Storms())
         told = [self._owned(one) for one in seen if not _is_older(one, at.after)]
+        if older := len(seen) - len(told):
+            told.append(Note(self.name, "events from before the first look-back, left out", older))
         return gather(now, self.name, told), msgspec.json.encode(way.at).decode()
 
     def _start(self, cursor: str, now: datetime) -> Cursor:
