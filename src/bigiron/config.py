@@ -197,7 +197,7 @@ class Config(Section, frozen=True):
 def load(file: Path) -> Config:
     """The configuration of a file. Raises ConfigError naming file, key and what was wanted."""
     try:
-        text = file.read_text("utf-8")
+        text = file.read_text("utf-8-sig")
     except OSError as error:
         raise ConfigError(str(file), "", f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -215,6 +215,10 @@ def test_what_cannot_be_understood_is_a_usage_error(
     assert type(result.exception).__name__ == "BadParameter"
 
 
+def test_a_time_before_all_time_takes_everything(folder: Path) -> None:
+    assert lines(folder, "events", "--since", "99999999999d") == lines(folder, "events")
+
+
 def test_the_folder_comes_from_the_configuration(folder: Path, tmp_path: Path) -> None:
     config = tmp_path / "bigiron.toml"
     config.write_text(f'[hub]\nfolder = "{folder}"\n')

@@ -4,7 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from bigiron.cli import root
 from bigiron.config import Config, example, load, parse
 from bigiron.errors import ConfigError
 
@@ -53,3 +55,43 @@ def test_the_example_uncommented_holds_every_setting() -> None:
     assert config.kubernetes is not None
     assert config.detectors["flap"].enabled
     assert config.hub == Config().hub
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "wanted"),
+    [
+        ('[[prometheus]]\nurl = "prometheus:9090"', "prometheus[0]", "not an address"),
+        ('[[prometheus]]\nurl = "http://h:99999"', "prometheus[0]", "not an address"),
+        ('[[prometheus]]\nurl = "http://h"\nmatchers = "cluster=a"', "prometheus[0]", "matchers"),
+        ("[[prometheus]]\nurl = 'http://h'\nmatchers = '{a=\"b\"}'", "prometheus[0]", "braces"),
+        ('[[prometheus]]\nurl = "http://h"\nca_file = "/absent"', "prometheus[0]", "/absent"),
+        ('[[scrape]]\ntargets = ["n1=http://n1:1/m", "n2"]', "scrape[0]", "n2: not an address"),
+        ('[[prometheus]]\nurl = "http://h"\n[[prometheus]]\nurl = "http://h"', "", "named twice"),
+        ("[detectors.flaps]\nenabled = false", "detectors.flaps", "no such detector"),
+        ("[[golden]]\nfacts = {mtu = []}", "golden[0].facts.mtu", "at least one"),
+        ("[hub]\nwindow_s = 60", "hub.fresh_s", "at most hub.window_s"),
+    ],
+)
+def test_what_cannot_be_meant_is_said_before_the_hub_starts(
+    tmp_path: Path, text: str, key: str, wanted: str
+) -> None:
+    file = tmp_path / "bigiron.toml"
+    file.write_text(text)
+    for command in (["config", "check", str(file)], ["scan", "--config", str(file)]):
+        result = CliRunner().invoke(root, command, standalone_mode=False)
+        assert isinstance(result.exception, ConfigError), command
+        assert result.exception.file == str(file)
+        assert result.exception.key == key
+        assert wanted in str(result.exception)
+
+
+def test_good_settings_are_good(tmp_path: Path) -> None:
+    file = tmp_path / "bigiron.toml"
+    file.write_text(
+        "[[prometheus]]\nurl = 'http://h:9090'\nmatchers = 'cluster=\"a\", site=~\"b.*\",'\n"
+        "[[scrape]]\ntargets = ['n1=http://n1:9400/metrics?a=b']\n",
+        encoding="utf-8-sig",
+    )
+    result = CliRunner().invoke(root, ["config", "check", str(file)], standalone_mode=False)
+    assert result.exception is None
+    assert "good. Watches Prometheus http://h:9090" in result.output

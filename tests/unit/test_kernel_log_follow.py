@@ -312,3 +312,9 @@ def test_whatever_happens_no_line_is_lost_or_doubled(
 def _drain(log: Log) -> None:
     while log.poll().events:
         pass
+
+
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "kern.log")
+    with pytest.raises(Permanent, match="no regular file"):
+        LogFile(tmp_path / "kern.log").poll("")

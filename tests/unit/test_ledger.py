@@ -330,6 +330,16 @@ def test_no_ledger_is_said_so_with_the_path(tmp_path: Path) -> None:
         Reading(tmp_path)
 
 
+def test_another_programs_database_is_left_alone_and_named(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as other:
+        other.execute("CREATE TABLE nodes (song TEXT)")
+    with pytest.raises(Permanent, match="another program's database"):
+        Ledger(tmp_path)
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as other:
+        tables = other.execute("SELECT name FROM sqlite_master").fetchall()
+    assert tables == [("nodes",)]
+
+
 def test_a_damaged_ledger_is_named(tmp_path: Path) -> None:
     with Ledger(tmp_path) as ledger:
         ledger.commit_turn(Turn(T0, [Batch(T0, events=tuple(map(event, range(1, 400))))]))

@@ -80,7 +80,7 @@ def main() -> None:
     """Entry point: errors raised on purpose become one line and an exit code."""
     try:
         status = root.main(standalone_mode=False)
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         sys.exit(130)
     except click.ClickException as error:
         error.show()

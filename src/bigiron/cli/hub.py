@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -29,8 +30,9 @@ from bigiron.faults import use
 from bigiron.hub.lock import Lock
 from bigiron.hub.loop import Hub
 from bigiron.hub.runner import Pace, run, utc_now
-from bigiron.hub.settings import fault_files, memory_limits, settings
+from bigiron.hub.settings import check, fault_files, memory_limits, settings
 from bigiron.hub.sources import sources, watched
+from bigiron.ingest import Source
 from bigiron.model import Change, FindingChange
 from bigiron.store.ledger import Ledger
 from bigiron.store.samples import Samples
@@ -88,7 +90,9 @@ def hub(
         level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
     )
     use(fault_files(config, config_file))
-    return _run(config, where, Pace(config.hub.turn_s, turns, once))
+    check(config, str(config_file or "configuration"))
+    asked = sources(config, file=str(config_file or "configuration"))
+    return _run(config, asked, where, Pace(config.hub.turn_s, turns, once))
 
 
 def _with(
@@ -104,7 +108,7 @@ def _with(
     )
 
 
-def _run(config: Config, folder: Path, pace: Pace) -> int:
+def _run(config: Config, asked: Sequence[Source], folder: Path, pace: Pace) -> int:
     """Until it is told to stop; EXIT_NOTHING if it was to ask once and nothing answered."""
     console = Console(highlight=False, soft_wrap=True)
     stop = threading.Event()
@@ -129,7 +133,7 @@ def _run(config: Config, folder: Path, pace: Pace) -> int:
         before = len(ledger.open_findings())
         stand = "1 finding stands" if before == 1 else f"{before} findings stand"
         console.print(f"{stand} from before.")
-        run(live, sources(config), pace, stop)
+        run(live, asked, pace, stop)
     console.print("Stopped; everything is written.")
     if pace.once and all(pulse.said for pulse in live.pulses.values()):
         click.echo("bigiron: no source answered", err=True)

@@ -83,13 +83,21 @@ def moment(text: str | None, now: datetime) -> datetime | None:
         return None
     ago = _AGO.fullmatch(text.strip())
     if ago is not None:
-        return now - timedelta(seconds=float(ago[1]) * _SECONDS[ago[2]])
+        return _before(now, float(ago[1]) * _SECONDS[ago[2]])
     try:
         time = datetime.fromisoformat(text.strip())
     except ValueError as error:
         wanted = f"{text!r}: wanted 90s, 15m, 2h, 3d, 1w or a time such as 2026-03-04T05:06"
         raise click.BadParameter(wanted, param_hint="--since") from error
     return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _before(now: datetime, seconds: float) -> datetime:
+    """So long ago; longer than there are years to count is the beginning of time."""
+    try:
+        return now - timedelta(seconds=seconds)
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC)
 
 
 def print_json(value: object) -> None:

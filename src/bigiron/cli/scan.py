@@ -18,7 +18,7 @@ from bigiron.config import load as load_config
 from bigiron.errors import Permanent
 from bigiron.hub.scan import Row, Scan
 from bigiron.hub.scan import scan as run
-from bigiron.hub.settings import fault_files, settings
+from bigiron.hub.settings import check, fault_files, settings
 from bigiron.hub.sources import sources
 from bigiron.model import Health
 from bigiron.nodesets import fold
@@ -61,7 +61,8 @@ def scan(
     faults.use(fault_files(config, file))
     logs = (*kernel_log, *(log.path for log in config.kernel_log))
     config = _with(config, prometheus, scrape, slurm, kubernetes)
-    asked = sources(config, history_s=86_400.0)
+    check(config, str(file or "configuration"))
+    asked = sources(config, history_s=86_400.0, file=str(file or "configuration"))
     if not asked and not logs:
         click.echo(
             "bigiron: nothing to ask: name --prometheus, --scrape, --kernel-log, --slurm or "
@@ -117,7 +118,7 @@ def show(result: Scan, out: Console, *, show_all: bool = False) -> None:
         out.print(_table(rows))
     healthy = [r.node for r in result.rows if r.health is Health.HEALTHY]
     if healthy and not show_all:
-        out.print(f"[green]{len(healthy)} healthy[/]  {fold(healthy)}")
+        out.print(f"[green]{len(healthy)} healthy[/]  {_told(fold(healthy))}")
     for one in result.asked:
         said = (
             f"[red]{_told(one.problem)}[/]"

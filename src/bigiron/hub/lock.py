@@ -30,8 +30,12 @@ class Lock:
                 f"{folder}: another hub (pid {pid or 'unknown'}) works in this folder; "
                 "stop it, or give this one another --folder"
             ) from error
-        os.ftruncate(self._file, 0)
-        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        try:
+            os.ftruncate(self._file, 0)
+            os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            os.close(self._file)
+            raise Permanent(f"{self.path}: cannot be written: {error.strerror}") from error
 
     def __enter__(self) -> Self:
         return self

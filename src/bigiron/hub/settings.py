@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bigiron.config import Config, GoldenConfig, GoldenExceptionConfig
 from bigiron.decide.policy import Policy
-from bigiron.detect import Declared, Exempt
+from bigiron.detect import Declared, Exempt, detector, fold
 from bigiron.errors import ConfigError, ParseError
 from bigiron.hub.memory import Limits
 from bigiron.hub.turn import Settings
@@ -29,6 +29,25 @@ def settings(config: Config) -> Settings:
             breaker_count=policy.breaker_count,
         ),
     )
+
+
+def check(config: Config, file: str) -> None:
+    """Raises ConfigError for what would do nothing, or something that cannot be meant."""
+    switches = set(config.detectors)
+    if switches:
+        known = sorted({*(d.name for d in detector), *(f.name for f in fold)})
+        for name in sorted(switches.difference(known)):
+            wanted = f"no such detector; there are {', '.join(known)}"
+            raise ConfigError(file, f"detectors.{name}", wanted)
+    for number, golden in enumerate(config.golden):
+        for name, value in golden.facts.items():
+            if value == []:
+                wanted = "a value, or a list of at least one: with none, every node would differ"
+                raise ConfigError(file, f"golden[{number}].facts.{name}", wanted)
+    if config.hub.fresh_s > config.hub.window_s:
+        wanted = f"at most hub.window_s ({config.hub.window_s:g}): older samples are not held"
+        raise ConfigError(file, "hub.fresh_s", wanted)
+    settings(config)
 
 
 def memory_limits(config: Config) -> Limits:

@@ -1,10 +1,19 @@
 """What a configuration says is to be watched, as sources."""
 
+import re
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from bigiron.config import Config, KubernetesConfig, PrometheusConfig, ScrapeConfig, SlurmConfig
-from bigiron.errors import ConfigError
+from bigiron.config import (
+    Config,
+    KernelLogConfig,
+    KubernetesConfig,
+    PrometheusConfig,
+    ScrapeConfig,
+    SlurmConfig,
+)
+from bigiron.errors import ConfigError, Permanent
 from bigiron.host import Host
 from bigiron.ingest import Source
 
@@ -13,6 +22,12 @@ if TYPE_CHECKING:
 
 FIRST_LOOK_S = 86_400.0
 """How far back a log is read that was never followed before."""
+
+_STRING = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)"""
+_MATCHER = rf"\s*[A-Za-z_]\w*\s*(?:=~|!~|!=|=)\s*{_STRING}\s*"
+_MATCHERS = re.compile(rf"{_MATCHER}(?:,{_MATCHER})*,?\s*")
+
+T = TypeVar("T")
 
 
 def watched(config: Config) -> list[str]:
@@ -26,22 +41,19 @@ def watched(config: Config) -> list[str]:
     ]
 
 
-def sources(config: Config, *, history_s: float = 7 * 86_400.0) -> list[Source]:
-    """The sources, none of them asked yet. Raises ConfigError, Permanent (a bad address).
+def sources(
+    config: Config, *, history_s: float = 7 * 86_400.0, file: str = "configuration"
+) -> list[Source]:
+    """The sources, none of them asked yet. Raises ConfigError naming ``file`` and the key.
 
     ``history_s`` is how far back ended jobs are read at first, a day at each poll.
 
     What a source needs is imported only where one is named.
     """
-    made = [_prometheus(one) for one in config.prometheus]
-    made += [_scrape(one, number) for number, one in enumerate(config.scrape)]
-    if config.kernel_log:
-        from bigiron.ingest.log_follow import LogFile
-
-        made += [
-            LogFile(Path(log.path), node=log.node, since_s=FIRST_LOOK_S, every_s=log.every_s)
-            for log in config.kernel_log
-        ]
+    made = list(_each(file, "prometheus", config.prometheus, _prometheus))
+    pages = list(enumerate(config.scrape))
+    made += _each(file, "scrape", pages, lambda numbered: _scrape(numbered[1], numbered[0]))
+    made += _each(file, "kernel_log", config.kernel_log, _log)
     if config.slurm is not None:
         made.append(_slurm(config.slurm, history_s))
     if config.kubernetes is not None:
@@ -49,14 +61,34 @@ def sources(config: Config, *, history_s: float = 7 * 86_400.0) -> list[Source]:
     names = [source.name for source in made]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
-        raise ConfigError("sources", "", f"named twice: {', '.join(sorted(twice))}")
+        raise ConfigError(file, "", f"named twice: {', '.join(sorted(twice))}")
     return made
+
+
+def _each(file: str, key: str, every: Sequence[T], make: Callable[[T], Source]) -> Iterator[Source]:
+    for number, one in enumerate(every):
+        try:
+            yield make(one)
+        except Permanent as error:
+            raise ConfigError(file, f"{key}[{number}]", str(error)) from error
+
+
+def _log(config: KernelLogConfig) -> Source:
+    from bigiron.ingest.log_follow import LogFile
+
+    path = Path(config.path)
+    return LogFile(path, node=config.node, since_s=FIRST_LOOK_S, every_s=config.every_s)
 
 
 def _prometheus(config: PrometheusConfig) -> Source:
     from bigiron.ingest.http_client import Access
     from bigiron.ingest.prometheus import PrometheusSource
 
+    if config.matchers and not _MATCHERS.fullmatch(config.matchers):
+        wanted = 'matchers such as cluster="a",site=~"b.*", without braces'
+        raise Permanent(f"{config.matchers}: wanted {wanted}")
+    if config.ca_file and not Path(config.ca_file).is_file():
+        raise Permanent(f"{config.ca_file}: wanted a file with the CA's certificate")
     return PrometheusSource(
         config.url,
         config.every_s,

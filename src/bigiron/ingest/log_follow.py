@@ -147,7 +147,7 @@ class _Way:
             except FileNotFoundError:
                 return  # the same
             except OSError as error:
-                raise Permanent(f"{here.path}: {error.strerror}") from error
+                raise Permanent(f"{here.path}: {error.strerror or error}") from error
             if not done or self._budget <= 0 or self.at.offset < here.size:
                 return
             self._index += 1

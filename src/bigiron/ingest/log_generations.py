@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -54,8 +55,9 @@ def _look(path: Path) -> Generation | None:
         return None
     except OSError as error:
         raise Permanent(f"{path}: {error.strerror}") from error
-    if path.is_dir():
-        raise Permanent(f"{path}: a folder, not a log file")
+    if not stat.S_ISREG(found.st_mode):
+        what = "a folder" if stat.S_ISDIR(found.st_mode) else "no regular file"
+        raise Permanent(f"{path}: {what}, not a log file")
     return Generation(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 

@@ -115,12 +115,19 @@ def _migrate(connection: Connection, path: Path) -> None:
     settings = Config()
     settings.set_main_option("script_location", "bigiron.store:migrations")
     settings.attributes["connection"] = connection
+    if not found and _foreign(connection):
+        raise Permanent(f"{path}: another program's database, no ledger; name another --folder")
     if found and found not in {
         s.revision for s in ScriptDirectory.from_config(settings).walk_revisions()
     }:
         raise Permanent(_other_version(path, found))
     with connection.begin():
         command.upgrade(settings, "head")
+
+
+def _foreign(connection: Connection) -> bool:
+    with connection.begin():
+        return bool(inspect(connection).get_table_names())
 
 
 def _other_version(path: Path, found: str) -> str:
