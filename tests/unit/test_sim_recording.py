@@ -14,7 +14,8 @@ from click.testing import CliRunner
 
 from bigiron import signals
 from bigiron.cli.sim import sim
-from bigiron.hub.replay import Summary, replay
+from bigiron.hub.replay import replay
+from bigiron.hub.tally import Summary
 from bigiron.ingest.recording import Recording
 from bigiron.sim.record import record
 from bigiron.sim.telemetry import TRACKS

@@ -5,7 +5,7 @@ The same recording, settings and version give byte-identical lines (docs/formats
 
 import os
 import resource
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,11 +20,13 @@ from bigiron.hub import ahead, snapshot
 from bigiron.hub.folding import Folded
 from bigiron.hub.memory import Limits, Memory
 from bigiron.hub.tally import Summary, Tally
-from bigiron.hub.turn import Outcome, Settings, Standing, fold_reads, turn
+from bigiron.hub.turn import EXPLAINED, Outcome, Settings, Standing, fold_reads, turn
 from bigiron.ingest.recording import About, Recording
 from bigiron.model import Action, Batch, Change, FindingChange, Note, Subject, Verdict
 
 FILES = ("findings.jsonl", "verdicts.jsonl", "actions.jsonl")
+
+Steps = Generator[tuple[Batch, Folded | None], None, None]
 
 MANY_ROWS = 3_000_000
 """From so many samples on a second process is worth its start."""
@@ -131,7 +133,7 @@ class _Run:
     def _many(self) -> bool:
         return len(os.sched_getaffinity(0)) > 1 and self.recording.rows >= MANY_ROWS
 
-    def _here(self) -> Iterator[tuple[Batch, Folded | None]]:
+    def _here(self) -> Steps:
         until = self.how.until
         for batch in self.recording.batches(after=self._after):
             if until is not None and batch.time > until:
@@ -139,11 +141,13 @@ class _Run:
             yield batch, None
         self.notes = self.recording.notes
 
-    def _ahead(self) -> Iterator[tuple[Batch, Folded | None]]:
+    def _ahead(self) -> Steps:
         start = None
         if self._after is not None:
-            folds = ahead.packed(self.standing.folds)
-            start = ahead.Start(ahead.packed(self.memory.kept()), folds)
+            folds = dict(self.standing.folds)
+            own = {name: folds.pop(name) for name in (EXPLAINED,) if name in folds}
+            self.standing = msgspec.structs.replace(self.standing, folds=own)
+            start = ahead.Start(ahead.packed(self.memory.kept()), ahead.packed(folds))
         course = ahead.Course(
             self.recording.folder,
             self.recording.stretch_rows,
@@ -159,8 +163,8 @@ class _Run:
                     yield told
                     continue
                 self.notes = told.notes
-                folds = {**ahead.unpacked(told.folds), **self.standing.folds}
-                self.standing = msgspec.structs.replace(self.standing, folds=folds)
+                every = {**ahead.unpacked(told.folds), **self.standing.folds}
+                self.standing = msgspec.structs.replace(self.standing, folds=every)
 
     def close(self, sizes: tuple[int, ...]) -> Summary:
         """The summary; and the snapshot, if one is asked for."""

@@ -43,10 +43,16 @@ class Recording:
         self, folder: Path, log: KernelLog | None = None, stretch_rows: int = STRETCH_ROWS
     ) -> None:
         self.about = _about(folder)
+        self.folder, self.stretch_rows = folder, stretch_rows
         self._log = log or shipped()
         self._label = folder.name
         self._tables = Tables(folder, self._label)
         self._samples = Samples(folder / "samples", f"{self._label}/samples", stretch_rows)
+
+    @property
+    def rows(self) -> int:
+        """How many samples its files hold."""
+        return self._samples.rows
 
     @property
     def notes(self) -> list[Note]:

@@ -3,6 +3,7 @@
 polars and numpy are imported where they are used: reading other documents must not need them.
 """
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -89,8 +90,7 @@ class Samples:
         """
         step = timedelta(seconds=step_s)
         ends = [_ms(start + i * step) for i in range(-1, int((end - start) / step) + 1)]
-        rows = sum(_rows(metric) for metric in self._metrics)
-        each = max(1, int(self._stretch_rows * len(ends) / max(rows, 1)))
+        each = max(1, int(self._stretch_rows * len(ends) / max(self.rows, 1)))
         stretches = [ends[i : i + each + 1] for i in range(skip, len(ends) - 1, each)]
         shared: dict[Keys, Keys] = {}
         for metric in self._metrics:
@@ -99,6 +99,11 @@ class Samples:
             read = [_stretch(metric, number, limits) for metric in self._metrics]
             for i in range(len(limits) - 1):
                 yield [told for one in read if one is not None for told in one.readings(i)]
+
+    @functools.cached_property
+    def rows(self) -> int:
+        """The rows of all files. Raises ParseError if one cannot be read."""
+        return sum(_rows(metric) for metric in self._metrics)
 
     def told(self) -> Iterator[Note]:
         """What was left out, counted."""
