@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from bigiron.errors import BigironError, NoData, Permanent, Temporary
@@ -16,6 +17,7 @@ from bigiron.hub.meters import percentile
 from bigiron.hub.plausible import AHEAD, plausible
 from bigiron.hub.poller import Arrival, Poller
 from bigiron.hub.runner import Pace, run
+from bigiron.hub.twice import Twice
 from bigiron.model import Batch, Change, Event, FindingChange, Note, Sample
 from bigiron.store.archive import read
 from bigiron.store.ledger import Ledger
@@ -193,6 +195,31 @@ def test_what_names_no_node_is_left_out_and_counted() -> None:
         ("samples that name no node, left out", 1),
         ("events that name no node, left out", 1),
     ]
+
+
+def test_a_line_told_by_two_sources_is_one_event_and_one_repeated_is_two() -> None:
+    def line(source: str, number: int, node: str = "n1", at: datetime = T0) -> Event:
+        return Event(node, "ib.link_down", "mlx5_0: Link down", "", at, source=source, line=number)
+
+    def told(*events: Event) -> int:
+        return len(twice.once(Batch(T0, "x", events=events))[0].events)
+
+    twice = Twice()
+    assert told(line("kern.log", 1), line("kern.log", 2)) == 2
+    assert told(line("all.log", 77), line("all.log", 78)) == 0
+    assert told(line("all.log", 79)) == 1
+    assert told(line("kern.log", 3)) == 0
+    assert told(line("all.log", 80, "n2"), line("all.log", 81, at=T0 + SECOND)) == 2
+    assert told(Event("n1", "xid.79", "x", source="a"), Event("n1", "xid.79", "x", source="b")) == 2
+
+
+def test_what_two_logs_tell_is_counted_once(ledger: Ledger, tmp_path: Path) -> None:
+    hub = Hub(ledger, T0)
+    other = msgspec.structs.replace(off_the_bus(1), source="collected.log", line=900)
+    hub.step([arrival(off_the_bus(1)), Arrival("c", Batch(T0, "c", events=(other,)), "", 0.0)], T0)
+    with Reading(tmp_path) as reading:
+        assert reading.count("events") == 1
+    assert hub.meters.events_repeated == 1
 
 
 def test_an_event_redated_twice_is_still_one_event(ledger: Ledger, tmp_path: Path) -> None:

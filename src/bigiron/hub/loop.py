@@ -19,6 +19,7 @@ from bigiron.hub.plausible import plausible
 from bigiron.hub.poller import Arrival, Pulse
 from bigiron.hub.restore import CLOSED, STANDING, folds, remainder, restore, restored_names
 from bigiron.hub.turn import Outcome, Settings, turn
+from bigiron.hub.twice import Twice
 from bigiron.model import Batch, Closing, FindingChange, Note
 from bigiron.store.ledger import Ledger
 from bigiron.store.rows import JOINED
@@ -65,6 +66,7 @@ class Hub:
         self._problem = ""
         self._memory, self._standing = restore(ledger, self._limits, now)
         self._closed = self._standing.closed
+        self._twice = Twice()
         self._names = restored_names(ledger, self._memory)
 
     @property
@@ -134,7 +136,8 @@ class Hub:
             batch, repeated = self.ledger.unseen(self._names.renamed(believed[0]))
             self._arrived.popleft()
             believed.popleft()
-            self.meters.events_repeated += repeated
+            batch, again = self._twice.once(batch)
+            self.meters.events_repeated += repeated + again
             self._memory.take(batch)
             if self.samples is not None:
                 self.samples.add(batch)

@@ -14,6 +14,7 @@ from bigiron.hub.memory import Limits, Memory
 from bigiron.hub.names import Names
 from bigiron.hub.plausible import plausible
 from bigiron.hub.turn import Settings, Standing, turn
+from bigiron.hub.twice import Twice
 from bigiron.ingest import Source, gather
 from bigiron.model import (
     Action,
@@ -95,8 +96,9 @@ def scan(
         batches += of_logs
     names = Names()
     notes += names.learn(batches)
+    twice = Twice()
     for batch in batches:
-        memory.take(names.renamed(batch))
+        memory.take(twice.once(names.renamed(batch))[0])
     # In one look everything is new: "so many nodes were flagged within minutes" says nothing.
     policy = msgspec.structs.replace(settings.policy, breaker_share=1.0, job_share=1.0)
     settings = msgspec.structs.replace(settings, sustain_s=0.0, keep_intervals=False, policy=policy)
