@@ -26,7 +26,8 @@ from bigiron.model import (
 
 NAME = "link_death"
 DOWN = frozenset({"ib.link_down", "ib.cable_unplugged"})
-DIED = frozenset({"FAILED", "NODE_FAIL"})
+DIED = "FAILED"
+"""A job of which a node fails (NODE_FAIL) died of that node, whatever a link did meanwhile."""
 
 BEFORE, AFTER = timedelta(seconds=2), timedelta(seconds=90)
 """A collective gives up after its timeout: InfiniBand's retries last up to a minute."""
@@ -104,7 +105,7 @@ def _died(downs: dict[str, float], jobs: Iterable[Job]) -> Iterator[tuple[str, J
     for key in downs:
         of_node.setdefault(key.partition("/")[0], []).append(key)
     for job in jobs:
-        if job.state not in DIED or job.end is None or of_node.keys().isdisjoint(job.nodes):
+        if job.state != DIED or job.end is None or of_node.keys().isdisjoint(job.nodes):
             continue
         for node in of_node.keys() & set(job.nodes):
             for key in of_node[node]:
