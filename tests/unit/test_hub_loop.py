@@ -163,6 +163,21 @@ def test_a_number_that_nothing_measures_is_left_out_and_counted() -> None:
     assert [n.count for n in left.notes] == [4]
 
 
+def test_what_a_metric_cannot_be_is_left_out_by_name() -> None:
+    """A wrong unit at the exporter: tenths of degrees, milliwatts, per cent, hertz for MHz."""
+    given = {
+        "gpu_temp_celsius": (560.0, 56.0),
+        "gpu_power_watts": (610_000.0, 610.0),
+        "gpu_utilization_ratio": (97.0, 0.97),
+        "gpu_sm_clock_hertz": (1.755e15, 1.755e9),
+        "gpu_memory_used_bytes": (7e22, 7e10),
+    }
+    samples = tuple(Sample("n1", "gpu0", m, v, T0) for m, values in given.items() for v in values)
+    left = plausible(Batch(T0, "scrape", samples=samples), T0)
+    assert {s.metric: s.value for s in left.samples} == {m: good for m, (_, good) in given.items()}
+    assert [n.what.split()[0] for n in left.notes] == sorted(given)
+
+
 @pytest.mark.parametrize("state", ["[7]", "{}", '{"x": 1}', "{garbage", ""])
 def test_what_was_remembered_and_cannot_be_read_is_begun_anew(tmp_path: Path, state: str) -> None:
     """It is what a hub meets that was brought to another version, or whose ledger was touched."""

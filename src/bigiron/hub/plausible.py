@@ -1,11 +1,13 @@
 """What a source says that cannot be used: of the future, or of no node. It is counted and said."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
+from bigiron.detect.hygiene.possible import bounds
 from bigiron.model import Batch, Event, Note, Sample
 from bigiron.store.rows import GIVEN_TIME
 
@@ -22,11 +24,11 @@ NAME_LENGTH = 253
 def plausible(batch: Batch, now: datetime) -> Batch:
     """The batch without samples of the future and without what names no node.
 
-    A sample of the future would hide every later true one, and one that is infinite, or beyond
-    anything measured, would poison each mean it entered. An event is too precious to drop: one
-    of the future is dated ``now`` and keeps its claim. What names no node would be taken for one
-    node's, whoever's it is; control characters, or more of any than a host name can have, name
-    none.
+    A sample of the future would hide every later true one, and one beyond what can be at all
+    (an infinite one, a temperature in other degrees) would poison each mean it entered. An event
+    is too precious to drop: one of the future is dated ``now`` and keeps its claim. What names no
+    node would be taken for one node's, whoever's it is; control characters, or more of any than a
+    host name can have, name none.
     """
     batch = _numbers(_of_nodes(batch))
     limit = now + AHEAD
@@ -72,12 +74,21 @@ def _is_name(name: str) -> bool:
 
 
 def _numbers(batch: Batch) -> Batch:
-    kept = tuple(s for s in batch.samples if -NUMBER < s.value < NUMBER)
-    left = len(batch.samples) - len(kept)
+    limits = {metric: bounds(metric) for metric in {sample.metric for sample in batch.samples}}
+    kept, left = [], Counter[str]()
+    for sample in batch.samples:
+        least, most = limits[sample.metric]
+        if least <= sample.value <= most and -NUMBER < sample.value < NUMBER:
+            kept.append(sample)
+        else:
+            left[sample.metric] += 1
     if not left:
         return batch
-    note = Note(batch.source, "samples without a number that can be measured, left out", left)
-    return msgspec.structs.replace(batch, samples=kept, notes=(*batch.notes, note))
+    notes = (
+        Note(batch.source, f"{metric} beyond what can be, left out: another unit?", count)
+        for metric, count in sorted(left.items())
+    )
+    return msgspec.structs.replace(batch, samples=tuple(kept), notes=(*batch.notes, *notes))
 
 
 def _samples(samples: Sequence[Sample], limit: datetime) -> tuple[tuple[Sample, ...], int]:
