@@ -158,6 +158,10 @@ class GoldenConfig(Section, frozen=True):
     ]
     sku: Annotated[str, Meta(description="The SKU it holds for; empty: every one.")] = ""
     role: Annotated[str, Meta(description="The role it holds for; empty: every one.")] = ""
+    kind: Annotated[
+        str, Meta(description="The parts it holds for: gpu, nic ..., node; empty: all of them.")
+    ] = ""
+    model: Annotated[str, Meta(description="The model of part; empty: every one.")] = ""
 
 
 class GoldenExceptionConfig(Section, frozen=True):

@@ -30,6 +30,7 @@ COMMANDS: dict[str, Entry] = {
     "why": Entry("why", "Why a node stands as it does, down to the raw log line."),
     "timeline": Entry("timeline", "Everything that happened to one node, in order."),
     "close": Entry("close", "Say that a finding is over, and why."),
+    "golden": Entry("golden", "What nodes should be: derive, declare, show, compare."),
     "demo": Entry("demo", "A simulated fleet: faults injected, found and explained."),
     "sim": Entry("sim", "Record a simulated fleet, to try things on."),
     "replay": Entry("replay", "Run the whole pipeline over a recorded fleet's history."),

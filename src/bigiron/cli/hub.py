@@ -27,6 +27,7 @@ from bigiron.config import (
     SlurmConfig,
 )
 from bigiron.faults import use
+from bigiron.hub.golden import with_golden
 from bigiron.hub.lock import Lock
 from bigiron.hub.loop import Hub
 from bigiron.hub.runner import Pace, run, utc_now
@@ -91,6 +92,7 @@ def hub(
     )
     use(fault_files(config, config_file))
     check(config, str(config_file or "configuration"))
+    with_golden(settings(config), where)
     asked = sources(config, file=str(config_file or "configuration"))
     return _run(config, asked, where, Pace(config.hub.turn_s, turns, once))
 
@@ -120,7 +122,7 @@ def _run(config: Config, asked: Sequence[Source], folder: Path, pace: Pace) -> i
         live = Hub(
             ledger,
             utc_now(),
-            settings(config),
+            with_golden(settings(config), folder),
             limits,
             samples=samples,
             tell=lambda change: _tell(change, console),

@@ -85,7 +85,11 @@ class Columnar(Mapping[Key, Series], ABC):
 
     @abstractmethod
     def recent(self, oldest_s: float) -> "NDArray[np.float64]":
-        """The samples since a time: a row a subject, oldest first, NaN where there is none."""
+        """The samples since a time: a row a subject, newest last, NaN where there is none."""
+
+    @abstractmethod
+    def moving(self) -> "NDArray[np.bool_]":
+        """Whether each subject's newest value differs from the one before it."""
 
     def where(self, oldest_s: float, test: Callable[[float], bool]) -> list[Key]:
         """The subjects heard since a time whose newest value passes a test, in order."""
@@ -122,13 +126,16 @@ class Fleet:
 class Declared:
     """What nodes of a SKU and role ("" is any) are declared to be: the values a fact may have.
 
-    ``device`` names the one device they are about; "" is the node and each of its devices.
+    ``device`` names the one device they are about; "" is the node and each of its devices, of
+    which ``kind`` ("gpu", "nic" ..., "node" for the node itself) and ``model`` pick some.
     """
 
     facts: Mapping[str, tuple[FactValue, ...]]
     sku: str = ""
     role: str = ""
     device: str = ""
+    kind: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

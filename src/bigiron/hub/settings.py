@@ -21,7 +21,7 @@ def settings(config: Config) -> Settings:
         fresh_s=config.hub.fresh_s,
         sustain_s=config.hub.sustain_s,
         declared=tuple(declared(golden) for golden in config.golden),
-        exempt=tuple(_exempt(n, one) for n, one in enumerate(config.golden_exception)),
+        exempt=exempted(config),
         policy=Policy(
             max_out_count=policy.max_out_count,
             max_out_share=policy.max_out_share,
@@ -71,7 +71,13 @@ def declared(golden: GoldenConfig) -> Declared:
         name: tuple(value) if isinstance(value, list) else (value,)
         for name, value in golden.facts.items()
     }
-    return Declared(facts, golden.sku, golden.role)
+    kind = golden.kind
+    return Declared(facts, golden.sku, golden.role, kind=kind, model=golden.model)
+
+
+def exempted(config: Config) -> tuple[Exempt, ...]:
+    """The exceptions of a configuration. Raises ConfigError."""
+    return tuple(_exempt(n, one) for n, one in enumerate(config.golden_exception))
 
 
 def _exempt(number: int, one: GoldenExceptionConfig) -> Exempt:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -14,8 +14,10 @@ from sqlalchemy import ColumnElement, RowMapping, Select, Table, func, or_, sele
 from bigiron.errors import NoData
 from bigiron.model import (
     Action,
+    Batch,
     Change,
     Closing,
+    Device,
     Event,
     Evidence,
     Finding,
@@ -25,7 +27,7 @@ from bigiron.model import (
     NodeState,
     Verdict,
 )
-from bigiron.store import rows, schema
+from bigiron.store import recall, rows, schema
 from bigiron.store.database import FILE, explained, open_to_read
 from bigiron.store.turn import Meter
 from bigiron.words import risk
@@ -142,6 +144,19 @@ class Reading:
             for name in sorted(found)
             if not names or name in names
         ]
+
+    def configuration(self) -> Batch:
+        """All nodes, devices and facts, and the planned work."""
+        work = map(rows.maintenance_of, self._every(select(schema.maintenance)))
+        told = tuple(recall.facts(self._connection))
+        return Batch(
+            max((f.time for f in told if f.time is not None), default=datetime.now(UTC)),
+            "ledger",
+            nodes=tuple(Node(**r) for r in self._every(select(schema.nodes))),
+            devices=tuple(Device(**r) for r in self._every(select(schema.devices))),
+            facts=told,
+            maintenance=tuple(work),
+        )
 
     def findings(
         self, *, closed: bool = False, nodes: Sequence[str] = (), limit: int = LIMIT

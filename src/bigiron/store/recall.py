@@ -32,8 +32,8 @@ def known(connection: Connection) -> Known:
     def every(table: Table) -> Iterable[RowMapping]:
         return connection.execute(select(table)).mappings()
 
-    facts = schema.facts
-    some = connection.execute(select(facts.c.node, facts.c.device, facts.c.name, facts.c.value))
+    of = schema.facts.c
+    some = connection.execute(select(of.node, of.device, of.name, of.value))
     return Known(
         nodes={row["name"]: Node(**row) for row in every(schema.nodes)},
         devices={(row["node"], row["name"]): Device(**row) for row in every(schema.devices)},
@@ -60,7 +60,7 @@ def recall(
         source="ledger",
         nodes=tuple(current.nodes.values()),
         devices=tuple(current.devices.values()),
-        facts=tuple(_facts(connection)),
+        facts=tuple(facts(connection)),
         states=tuple(current.states.values()),
         events=_events(connection, since, until),
         jobs=tuple(_jobs(connection, since)),
@@ -73,7 +73,8 @@ def _value(text: str) -> FactValue:
     return msgspec.json.decode(text, type=FactValue)
 
 
-def _facts(connection: Connection) -> Iterator[Fact]:
+def facts(connection: Connection) -> Iterator[Fact]:
+    """Every fact as it is now."""
     table = schema.facts
     for row in connection.execute(select(table)):
         yield Fact(row.node, row.name, _value(row.value), row.device, row.time)

@@ -22,6 +22,10 @@ MIN_UNANIMOUS = 8
 """With fewer than 20 nodes all others must agree, and there must be at least eight."""
 
 
+NODE = "node"
+"""The kind by which declared facts are about nodes themselves."""
+
+
 class Held(NamedTuple):
     """One subject's value of a fact."""
 
@@ -178,9 +182,17 @@ def declared(window: Window, key: Key, name: str) -> tuple[FactValue, ...] | Non
         fits_sku = not one.sku or (known is not None and known.sku == one.sku)
         fits_role = not one.role or (known is not None and known.role == one.role)
         fits_device = one.device in ("", device)
-        if fits_sku and fits_role and fits_device and name in one.facts:
+        fits_kind = not one.kind or one.kind == (device.rstrip("0123456789") or NODE)
+        fits_model = not one.model or one.model == _model(window, key)
+        fits_place = fits_sku and fits_role and fits_device and fits_kind and fits_model
+        if fits_place and name in one.facts:
             found = one.facts[name]
     return found
+
+
+def _model(window: Window, key: Key) -> str:
+    part = window.fleet.devices.get(key)
+    return part.model if part is not None else ""
 
 
 def like(window: Window, key: Key, name: str) -> Like:
@@ -205,7 +217,12 @@ def agreed(agreeing: int, total: int) -> bool:
 
 
 def consensus(of: Pool) -> FactValue | None:
-    """The value that is golden in a pool; None if there is no consensus, or too few to have one."""
-    usual = of.usual
+    """The value that is golden in a pool; None if there is no consensus, or too few to have one.
+
+    Of fewer than twenty one may be another: the others then agree, and it is the one that drifts.
+    """
+    usual, total = of.usual, len(of.nodes)
     agreeing = sum(values == {usual} for values in of.nodes.values())
-    return usual if agreed(agreeing, len(of.nodes)) else None
+    if total < MIN_NODES:
+        return usual if agreeing >= total - 1 and total >= MIN_UNANIMOUS else None
+    return usual if agreed(agreeing, total) else None

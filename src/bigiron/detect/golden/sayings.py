@@ -33,12 +33,17 @@ def rollout(window: Window, pool: Pool, at: Wave) -> Finding:
     return claim(
         NAME,
         pool.relevant.fault,
-        Subject(by="rollout", group=pool.name, members=tuple(members)),
+        Subject(by="rollout", group=_wave_of(pool), members=tuple(members)),
         (text, told_by(window, pool, new)),
         since=min(times, default=None),
         evidence=evidence,
         asks=INFO,
     )
+
+
+def _wave_of(pool: Pool) -> str:
+    """A wave's name: the fact, and whose it is where SKUs have waves of their own."""
+    return f"{pool.name} of {pool.like.sku}" if pool.like.sku else pool.name
 
 
 def differs(

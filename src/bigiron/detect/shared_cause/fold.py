@@ -16,8 +16,9 @@ from bigiron.detect.hygiene import Clean
 from bigiron.detect.planned import Calendar
 from bigiron.detect.shared_cause import heat, ports, supply
 from bigiron.detect.shared_cause.families import LEVELS, named
+from bigiron.detect.shared_cause.heat import Warm
 from bigiron.detect.shared_cause.places import levels
-from bigiron.detect.shared_cause.scan import Hit, scan
+from bigiron.detect.shared_cause.scan import CHANCE, Hit, scan
 from bigiron.detect.shared_cause.state import Flags, Heat, Power, Standing, State
 from bigiron.detect.state import carried, follow
 from bigiron.model import (
@@ -84,6 +85,8 @@ def _aligned(state: State, nodes: tuple[str, ...]) -> State:
         heat=Heat(
             carried(h.base, index, np.nan),
             carried(h.rise, index, 0.0),
+            carried(h.hours, index, np.nan),
+            carried(h.jump, index, 0.0),
             carried(h.steps, index, 0.0),
             h.spread,
         ),
@@ -134,33 +137,37 @@ class _Look:
         by = next(iter(places), "")
         groups = self._numbered(places.get(by, {}))
         self.after_heat, warmth = heat.warm(followed, groups)
-        for by, of_level in places.items():
-            factor = 0.5
-            warm = heat.hot_groups(warmth, self.index, of_level, factor)
-            for name in of_level:
-                key = f"{by}:{name}"
-                if name in warm:
-                    self.warming.setdefault(key, self.now_s)
-                else:
-                    self.warming.pop(key, None)
+        self._warm(warmth, places)
         marked = warmth.judged & (warmth.above > 0.6 * warmth.limit)
         for hit in self._scan("thermal", marked, warmth.judged):
-            members = {hit.group: frozenset(hit.members)}
-            over = heat.hot_groups(warmth, self.index, members, 1.0)
+            over = heat.hot_groups(warmth, self.index, {hit.group: frozenset(hit.members)}, 1.0)
             if hit.group in over:
                 began = self.warming.get(f"{hit.by}:{hit.group}", self.now_s)
                 rise = over[hit.group]
                 text = f"The air of {len(hit.marked)} nodes is {rise:.1f} °C above its usual, "
                 self._stand("thermal", hit, began, text + "that of the others is not.")
-        for key, held in list(self.standing.items()):
-            if (
-                named("thermal", held.by) == held.fault
-                and f"{held.by}:{held.group}" in self.warming
-            ):
-                self.standing[key] = msgspec.structs.replace(held, last_s=self.now_s)
+        for name, rise in heat.jumping_groups(warmth, self.index, places.get(by, {})).items():
+            members = tuple(sorted(places[by][name] & self.index.keys()))
+            text = f"The air of its {len(members)} nodes rose by {rise:.1f} °C within hours."
+            hit = Hit(by, name, members, members, CHANCE, 0.0)
+            self._stand("thermal", hit, self.now_s - heat.SMOOTH_S, text)
         if warmth.everywhere > HEAT_WAVE_C:
             text = f"The air of all nodes is {warmth.everywhere:.1f} °C above its usual."
             self._note("heat_wave", "site", "all", self.nodes, text)
+
+    def _warm(self, warmth: Warm, places: Mapping[str, Mapping[str, frozenset[str]]]) -> None:
+        """Since when each group has been above half the limit; a hot one stays so that long."""
+        for by, groups in places.items():
+            warm = heat.hot_groups(warmth, self.index, groups, 0.5)
+            for name in groups:
+                if name in warm:
+                    self.warming.setdefault(f"{by}:{name}", self.now_s)
+                else:
+                    self.warming.pop(f"{by}:{name}", None)
+        for key, held in list(self.standing.items()):
+            thermal = named("thermal", held.by) == held.fault
+            if thermal and f"{held.by}:{held.group}" in self.warming:
+                self.standing[key] = msgspec.structs.replace(held, last_s=self.now_s)
 
     def ports(self) -> None:
         """Leaf switches."""

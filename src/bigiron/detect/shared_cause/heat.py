@@ -20,11 +20,19 @@ HOT_USUAL_S = 4 * 86_400.0
 """While a group is hot, much more slowly: else what lasts hours would become usual."""
 
 SMOOTH_S = 1200.0
+HOURS_S = 3 * 3600.0
+JUMP_C = 3.0
+"""No weather warms a room by so much within an hour or two; what does is its cooling, even where
+another loop, or the day, warms at the same time (ASHRAE TC 9.9: 5 °C an hour for tape rooms)."""
+
 LEAST_C = 1.5
 """Less than this is the ordinary difference between aisles (ASHRAE allows 5 °C an hour)."""
 
 SPREADS = 4.0
 LEARN = 0.01
+LEAST_NODES = 4
+"""Of fewer, one node's own heat may be what warms."""
+
 YOUNG_STEPS = 6
 """So many steps before a node's usual temperature means something."""
 
@@ -32,10 +40,12 @@ YOUNG_STEPS = 6
 class Warm(NamedTuple):
     """What a step shows: ``above`` (n,) is each node's rise less that of the coolest half of the
     groups, ``limit`` what is too much, both in °C; ``judged`` (n,) whose rise is known.
-    ``everywhere`` is how much all groups have risen.
+    ``everywhere`` is how much all groups have risen. ``jump`` (n,) is by how much it is above its
+    own mean of the last hours.
     """
 
     above: Floats
+    jump: Floats
     limit: float
     judged: Flags
     everywhere: float
@@ -52,7 +62,11 @@ def follow_heat(heat: Heat, inlet: Floats, hot: Flags, step_s: float) -> Heat:
     base = np.where(known, heat.base + np.minimum(weight, 1.0) * shift, inlet)
     share = 1.0 - np.exp(-step_s / SMOOTH_S)
     rise = np.where(told & known, heat.rise + share * (shift - heat.rise), heat.rise)
-    return Heat(base, rise, steps, heat.spread)
+    over = np.where(told & known, inlet - heat.hours, 0.0)
+    jump = np.where(told & known, heat.jump + share * (over - heat.jump), heat.jump)
+    weight = np.maximum(step_s / HOURS_S, 1.0 / np.maximum(steps, 1.0))
+    hours = np.where(known, heat.hours + np.minimum(weight, 1.0) * over, inlet)
+    return Heat(base, rise, hours, jump, steps, heat.spread)
 
 
 def warm(heat: Heat, groups: NDArray[np.int64]) -> tuple[Heat, Warm]:
@@ -62,14 +76,14 @@ def warm(heat: Heat, groups: NDArray[np.int64]) -> tuple[Heat, Warm]:
     if medians.size < 2:
         nothing = np.zeros(len(groups))
         everywhere = float(medians[0]) if medians.size else 0.0
-        return heat, Warm(nothing, LEAST_C, np.zeros(len(groups), np.bool_), everywhere)
+        return heat, Warm(nothing, heat.jump, LEAST_C, judged, everywhere)
     ordered = np.sort(medians)
     reference = float(ordered[(ordered.size - 1) // 2])
     limit = max(LEAST_C, SPREADS * heat.spread)
     apart = float(np.mean(np.minimum(np.abs(medians - reference), 2 * heat.spread + 0.05)))
     spread = heat.spread + LEARN * (apart - heat.spread)
-    after = Heat(heat.base, heat.rise, heat.steps, spread)
-    return after, Warm(heat.rise - reference, limit, judged, reference)
+    after = Heat(heat.base, heat.rise, heat.hours, heat.jump, heat.steps, spread)
+    return after, Warm(heat.rise - reference, heat.jump, limit, judged, reference)
 
 
 def _medians(rise: Floats, groups: NDArray[np.int64], judged: Flags) -> Floats:
@@ -92,4 +106,18 @@ def hot_groups(
             median = float(np.median(warmth.above[rows]))
             if median > factor * warmth.limit:
                 found[name] = median
+    return found
+
+
+def jumping_groups(
+    warmth: Warm, index: Mapping[str, int], groups: Mapping[str, frozenset[str]]
+) -> dict[str, float]:
+    """The groups that nearly all warmed too fast for the weather, and by how much in °C."""
+    found: dict[str, float] = {}
+    for name, members in groups.items():
+        rows = [index[m] for m in members if m in index and warmth.judged[index[m]]]
+        if len(rows) >= LEAST_NODES:
+            least = float(np.quantile(warmth.jump[rows], 0.2))
+            if least > JUMP_C:
+                found[name] = float(np.median(warmth.jump[rows]))
     return found

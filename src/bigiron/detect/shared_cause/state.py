@@ -12,12 +12,14 @@ NONE: Floats = np.zeros(0)
 
 class Heat(msgspec.Struct, frozen=True):
     """Air or coolant of each node (n,): ``base`` is its usual temperature, ``rise`` how much it
-    is above that of late, ``steps`` how many were seen. ``spread`` is how far apart the groups'
-    rises usually are.
+    is above that of late, ``hours`` its mean of the last hours, ``jump`` how much it is above
+    that, ``steps`` how many were seen. ``spread`` is how far apart the groups' rises usually are.
     """
 
     base: Floats = NONE
     rise: Floats = NONE
+    hours: Floats = NONE
+    jump: Floats = NONE
     steps: Floats = NONE
     spread: float = 0.5
 
