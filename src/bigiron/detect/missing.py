@@ -8,7 +8,7 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from bigiron.detect import Key, Series, Window, detector
+from bigiron.detect import Columnar, Key, Series, Window, detector
 from bigiron.detect.claims import INFO, claim
 from bigiron.detect.fewer import LOST, fewer
 from bigiron.detect.planned import Calendar
@@ -67,6 +67,7 @@ def missing(window: Window) -> Iterator[Finding | Recovery]:
     yield from _nodes(window, unseen, len(pulses), "node.missing", "is not scraped any more")
     what = "its GPU exporter says nothing while the node lives"
     yield from _nodes(window, silent, len(pulses), "node.exporter_down", what)
+    moving = _moving(window)
     lost = {(e.node, e.device) for e in window.events if e.code in LOST}
     for node, pulse in pulses.items():
         if node in unseen or node in silent:
@@ -74,7 +75,11 @@ def missing(window: Window) -> Iterator[Finding | Recovery]:
         yield from _again(window, f"{NAME}|node.missing|{node}", "it is seen again")
         yield from _again(window, f"{NAME}|node.exporter_down|{node}", "its GPUs are seen again")
         yield from _gpus(window, node, pulse, lost)
-        yield from _frozen(window, node, pulse)
+        if node in moving:
+            frozen = f"{NAME}|gpu.metrics_frozen|{node}"
+            yield from _again(window, frozen, "the readings move again")
+        else:
+            yield from _frozen(window, node, pulse)
     away = {*unseen, *silent}
     shown = {n: _shown(window, p) for n, p in pulses.items() if n not in away}
     yield from fewer(window, shown, {n: p.gpus.keys() for n, p in pulses.items()})
@@ -204,6 +209,14 @@ def _gpus(window: Window, node: str, pulse: Pulse, lost: Set[Key]) -> Iterator[F
             evidence=(Evidence("sample", "its newest sample", since),),
             confidence=0.9,
         )
+
+
+def _moving(window: Window) -> Set[str]:
+    """The nodes that are easily seen to have a GPU whose power moves."""
+    powers = window.series.get(MOVING[0], {})
+    if not isinstance(powers, Columnar):
+        return frozenset()
+    return {powers.names[row][0] for row in powers.moving().nonzero()[0].tolist()}
 
 
 def _frozen(window: Window, node: str, pulse: Pulse) -> Iterator[Finding | Recovery]:

@@ -186,7 +186,9 @@ def _fold(sender: _Sender, course: Course, start: Start | None) -> End:
     if course.fault_files:
         faults.use(course.fault_files)
     recording = Recording(course.folder, stretch_rows=course.stretch_rows)
-    memory, states = Memory(course.limits, fold_reads()), {}
+    # Folds see the newest samples alone: the one that judges keeps the series.
+    limits = msgspec.structs.replace(course.limits, history=False)
+    memory, states = Memory(limits, fold_reads()), {}
     if start is not None:
         kept = msgspec.msgpack.decode(start.memory, type=remembering.Kept, dec_hook=dec_hook)
         memory.go_on(kept)

@@ -41,7 +41,9 @@ class Columns(Columnar):
     are still where they were.
     """
 
-    def __init__(self, gap_s: float, span_s: float) -> None:
+    def __init__(self, gap_s: float, span_s: float, history: bool = True) -> None:
+        """Without ``history`` only the newest sample of each subject is held."""
+        self._history = history
         self.names: tuple[Key, ...] = ()
         self.version = 0
         self._gap_s, self._span_s = gap_s, span_s
@@ -80,19 +82,24 @@ class Columns(Columnar):
             rows, times, values, last = rows[good], times[good], values[good], last[good]
         if not len(rows):
             return
-        to = slice(None) if len(rows) == len(self.names) and _in_order(rows) else rows
-        before = self._before[to]
+        if self._history:
+            self._append(rows, times, values, last)
+        else:
+            self._count[rows] = 1
+        self._last[rows] = times
+        self._newest[rows] = values
+        self._serial[rows] = serial
+
+    def _append(self, rows: Rows, times: Floats, values: Floats, last: Floats) -> None:
+        before = self._before[rows]
         close = last < before + self._gap_s
-        place = self._count[to] - close
+        place = self._count[rows] - close
         if int(place.max()) >= self._times.shape[1]:
             self._lengthen()
         self._times[rows, place] = times
         self._values[rows, place] = values
-        self._count[to] = place + 1
-        self._before[to] = np.where(close, before, last)
-        self._last[to] = times
-        self._newest[to] = values
-        self._serial[to] = serial
+        self._count[rows] = place + 1
+        self._before[rows] = np.where(close, before, last)
         newest_s = float(times.max())
         self._oldest_s = min(self._oldest_s, float(times.min()))
         if newest_s - self._oldest_s > 1.25 * self._span_s:
@@ -204,11 +211,22 @@ class Columns(Columnar):
         return np.where(self._serial > serial, self._newest, np.nan)
 
     def recent(self, oldest_s: float) -> Floats:
-        """The samples since a time, a row a subject in order of time; NaN before and between."""
+        """The samples since a time, a row a subject, the newest in the last column; else NaN."""
         length = int(self._count.max(initial=0))
-        times, values = self._times[:, :length], self._values[:, :length]
-        held = np.arange(length) < self._count[:, None]
-        return np.where(held & (times >= oldest_s), values, np.nan)
+        recent = (self._times[:, :length] >= oldest_s) & (np.arange(length) < self._count[:, None])
+        width = int(recent.sum(axis=1).max(initial=0))
+        places = self._count[:, None] - np.arange(width, 0, -1)
+        held = places >= 0
+        places = np.where(held, places, 0)
+        held &= np.take_along_axis(recent, places, axis=1)
+        return np.where(held, np.take_along_axis(self._values, places, axis=1), np.nan)
+
+    def moving(self) -> NDArray[np.bool_]:
+        """Whether each subject's newest value differs from the one before it."""
+        rows = np.arange(len(self._count))
+        before = self._values[rows, np.maximum(self._count - 2, 0)]
+        moving: NDArray[np.bool_] = (self._count > 1) & (before != self._newest)
+        return moving
 
     @property
     def first_times(self) -> Floats:
@@ -232,11 +250,6 @@ class Columns(Columnar):
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._count))
-
-
-def _in_order(rows: Rows) -> bool:
-    """Whether each row comes once, the first one first."""
-    return bool(rows[0] == 0) and bool((np.diff(rows) == 1).all())
 
 
 class Both(Mapping[Key, Series]):

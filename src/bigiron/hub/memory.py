@@ -43,6 +43,8 @@ class Limits(msgspec.Struct, frozen=True):
     jobs_s: float = 7 * 86_400.0
     recent_samples: int = 200_000
     """Most samples held for stateful detectors between two turns."""
+    history: bool = True
+    """Whether of samples that come side by side more than the newest is held."""
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -92,7 +94,8 @@ class Memory:
         self._units_told: dict[Key, str] | None = None
         """A copy that stays the same object until a unit moves."""
         limits = self.limits
-        self._shelf = Shelf(limits.series_s, limits.gap_s, limits.recent_samples, frozenset(reads))
+        given = limits.series_s, limits.gap_s, limits.recent_samples, frozenset(reads)
+        self._shelf = Shelf(*given, limits.history)
         self._facts: dict[Key, dict[str, Fact]] = {}
         self._facts_at: Counter[str] = Counter()
         """Counts changes of facts by name, and of nodes and devices under ""."""

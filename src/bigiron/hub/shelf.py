@@ -40,11 +40,19 @@ class Shelf:
     """Series no longer than ``series_s`` with samples at least ``gap_s`` apart.
 
     ``reads`` names the metrics of which single samples are also held for the next block, the
-    newest ``recent`` of them.
+    newest ``recent`` of them. Without ``history`` columns hold the newest samples only.
     """
 
-    def __init__(self, series_s: float, gap_s: float, recent: int, reads: frozenset[str]) -> None:
+    def __init__(
+        self,
+        series_s: float,
+        gap_s: float,
+        recent: int,
+        reads: frozenset[str],
+        history: bool = True,
+    ) -> None:
         self._series_s, self._gap_s, self._reads = series_s, gap_s, reads
+        self._history = history
         self._series: dict[str, dict[Key, Series]] = {}
         self._recent: deque[tuple[int, Sample]] = deque(maxlen=recent)
         self._columns: dict[str, Columns] = {}
@@ -100,7 +108,8 @@ class Shelf:
 
         columns = self._columns.get(readings.metric)
         if columns is None:
-            columns = self._columns[readings.metric] = Columns(self._gap_s, self._series_s)
+            given = self._gap_s, self._series_s, self._history
+            columns = self._columns[readings.metric] = Columns(*given)
             self._merged.clear()
         layout = self._layout(readings, columns, name)
         columns.take(layout.rows, readings.times, readings.values, serial)
@@ -180,7 +189,8 @@ class Shelf:
             from bigiron.hub import columns as side
 
             for metric, one in kept.columns.items():
-                columns = self._columns[metric] = side.Columns(self._gap_s, self._series_s)
+                given = self._gap_s, self._series_s, self._history
+                columns = self._columns[metric] = side.Columns(*given)
                 columns.restore(msgspec.convert(one, side.Kept, dec_hook=dec_hook))
 
     # --- out
