@@ -13,7 +13,7 @@ import msgspec
 
 from bigiron.detect import Block, Fleet, fold
 from bigiron.detect.claims import Asks, claim
-from bigiron.detect.planned import OUT, Calendar
+from bigiron.detect.planned import OUT, Away, Calendar, away
 from bigiron.model import ActionKind, Blame, Evidence, Finding, Recovery, Severity, Subject, When
 
 if TYPE_CHECKING:
@@ -53,12 +53,13 @@ class Crash(msgspec.Struct, frozen=True):
 
 class State(msgspec.Struct, frozen=True):
     """By node: when it was last heard and last booted (epoch seconds), how it stood with the
-    scheduler at the step before, and its crash.
+    scheduler at the step before, when someone had it out of service, and its crash.
     """
 
     heard: dict[str, float] = {}
     booted: dict[str, float] = {}
     stood: dict[str, str] = {}
+    away: dict[str, Away] = {}
     crashed: dict[str, Crash] = {}
 
 
@@ -83,7 +84,9 @@ class Crashes:
         heard = {**state.heard, **dict.fromkeys(present, now_s)}
         boots = zip(clean.nodes, clean.booted_s.tolist(), strict=True)
         booted = state.booted | {node: boot_s for node, boot_s in boots if boot_s == boot_s}
-        crashed = state.crashed | dict(_new(state, block, booted, present))
+        turns = away(state.away, block.states, block.time)
+        calendar = Calendar(block.time, block.maintenance, block.states, turns)
+        crashed = state.crashed | dict(_new(state, block, calendar, booted, present))
         found: list[Finding | Recovery] = []
         for node, crash in list(crashed.items()):
             if crash.booted_s is None and node in present:
@@ -94,7 +97,7 @@ class Crashes:
             else:
                 found.append(_claim(node, crash))
         stood = {node: told.state for node, told in block.states.items()}
-        return State(heard, booted, stood, crashed), found
+        return State(heard, booted, stood, turns, crashed), found
 
 
 @fold(reads=READS)
@@ -113,9 +116,12 @@ def _present(clean: "Clean") -> set[str]:
 
 
 def _new(
-    state: State, block: Block, booted: dict[str, float], present: set[str]
+    state: State,
+    block: Block,
+    calendar: Calendar,
+    booted: dict[str, float],
+    present: set[str],
 ) -> Iterator[tuple[str, Crash]]:
-    calendar = Calendar(block.time, block.maintenance, block.states)
     silent = [n for n in state.heard if n not in present]
     many = len(silent) > max(2, MANY * len(state.heard))
     for node, boot_s in booted.items():
@@ -123,7 +129,8 @@ def _new(
         if before is None or boot_s <= before + BOOT_S:
             continue
         counted_on = node in state.stood and state.stood[node] not in OUT
-        if counted_on and calendar.at_work(node) is None and node not in state.crashed:
+        planned = calendar.during(node, datetime.fromtimestamp(boot_s, UTC))
+        if counted_on and not planned and node not in state.crashed:
             since_s = min(state.heard.get(node, boot_s), boot_s)
             yield node, Crash(since_s, boot_s)
     for node in [] if many else silent:

@@ -129,6 +129,14 @@ class Calendar:
                 return Planned(work.start - EARLY, work.end, _said(work))
         return None
 
+    def during(self, node: str, time: datetime) -> bool:
+        """Whether something that happened then fell into planned work, however long ago."""
+        turn = self._turns.get(node)
+        if turn is not None and turn.since <= time:
+            return turn.until is None or time <= turn.until + GRACE
+        works = self._of_node.get(node, ())
+        return any(work.start - EARLY <= time <= work.end + GRACE for work in works)
+
     def late(self, node: str) -> Maintenance | None:
         """The window of work on a node that ended last, its grace over, too; None if none did."""
         over = [w for w in self._of_node.get(node, ()) if w.end + GRACE < self._now]

@@ -14,6 +14,10 @@ from bigiron.model import Event, Job
 MIN_USERS = 3
 """Users whose programs failed on this device."""
 
+OF_GPUS = ("xid.", "amdgpu.")
+"""A switch or a host passes on what any of its GPUs' programs did: that many users meet on it
+proves nothing."""
+
 CHANCE = 1e-3
 """Largest chance, over all devices there are, that so many users meet on one of them."""
 
@@ -42,7 +46,8 @@ class Tenants:
         the devices there are). Without: it came on three different days, always on this device
         of its node.
         """
-        if not incident.device or incident.count < MIN_USERS:
+        told_by_gpu = incident.code.startswith(OF_GPUS)
+        if not incident.device or not told_by_gpu or incident.count < MIN_USERS:
             return ""
         self._index()
         if not self._window.jobs:
