@@ -1,118 +1,86 @@
-"""One look: what was reached, what is too old to judge by, what a page says of it."""
-
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from math import comb
 
 import pytest
-from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
 
-import bigiron
-from bigiron.cli import root
-
-NOW = datetime.now(UTC)
-SRC = Path(bigiron.__file__).parent.parent
-XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid=7, name=train, GPU has fallen off the bus."
-PAGE = 'DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-1",Hostname="gpu017"} 41\n'
+from bigiron.detect.shared_cause.families import family, named
+from bigiron.detect.shared_cause.scan import grouped, likelihood_ratio, scan, upper_tail
 
 
-class Exporter(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        page = {"/metrics": PAGE, "/unnamed": PAGE.replace(',Hostname="gpu017"', "")}
-        self.send_response(200 if self.path in page else 404)
-        self.end_headers()
-        self.wfile.write(page.get(self.path, "").encode())
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        del format, args
+def test_three_of_an_18_node_rack_when_20_of_2048_are_odd_is_rare() -> None:
+    assert upper_tail(2048, 20, 18, 3) == pytest.approx(6e-4, rel=0.2)
 
 
-@pytest.fixture
-def url() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Exporter) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-
-
-def scan(*arguments: str) -> Result:
-    result = CliRunner().invoke(root, ["scan", *arguments], standalone_mode=False)
-    assert result.exception is None
-    return result
-
-
-def log(folder: Path, age: timedelta, nodes: int = 1) -> Path:
-    at = (NOW - age).isoformat()
-    path = folder / "kernel.log"
-    path.write_text("".join(f"{at} gpu{n:03d} kernel: {XID}\n" for n in range(1, nodes + 1)))
-    return path
-
-
-def test_a_page_that_answers_makes_a_node(url: str) -> None:
-    result = scan("--scrape", f"{url}/metrics")
-    assert result.return_value == 0
-    assert "1 healthy  gpu017" in result.stdout
-
-
-def test_a_page_of_loopback_that_names_no_host_is_of_localhost(url: str) -> None:
-    result = scan("--scrape", f"{url}/unnamed")
-    assert "1 healthy  localhost" in result.stdout
-
-
-def test_nothing_that_answers_is_nothing_reached(url: str) -> None:
-    result = scan("--scrape", f"gpu017={url}/nope")
-    assert result.return_value == 3
-    assert "nothing answered" in result.stdout
-
-
-def test_a_log_whose_every_event_is_old_does_not_make_a_healthy_node(tmp_path: Path) -> None:
-    path = log(tmp_path, timedelta(days=40))
-    result = scan("--kernel-log", str(path))
-    assert result.return_value == 3
-    assert "all of its 1 events are older than --since" in result.stdout
-    assert "healthy" not in result.stdout
-    assert scan("--kernel-log", str(path), "--since", "60d").return_value == 2
-
-
-def test_one_look_knows_no_breaker(tmp_path: Path) -> None:
-    """Everything is new in one look; that many nodes are flagged "at once" says nothing."""
-    result = scan("--kernel-log", str(log(tmp_path, timedelta(hours=1), nodes=12)))
-    assert result.return_value == 2
-    assert "breaker:" not in result.stdout
-    assert "drain it and reboot now" in result.stdout
-
-
-def test_the_page_names_the_ill_and_escapes_what_a_log_says(tmp_path: Path) -> None:
-    path = tmp_path / "kernel.log"
-    at = (NOW - timedelta(hours=1)).isoformat()
-    path.write_text(f"{at} gpu017 kernel: {XID.replace('train', '<b>train</b>')}\n")
-    page = tmp_path / "scan.html"
-    scan("--kernel-log", str(path), "--html", str(page))
-    text = page.read_text()
-    assert "1 of 1 node needs a look" in text
-    assert "<b>gpu017</b>" in text
-    assert "&lt;b&gt;train" in text
-    assert "<b>train" not in text
-    assert "Scheduler" not in text, "no column for a scheduler that was not asked"
-
-
-def test_what_the_base_install_lacks_is_named(tmp_path: Path) -> None:
-    """A folder before site-packages whose module of that name cannot be imported."""
-    lacking = "raise ModuleNotFoundError(f'No module named {__name__!r}', name=__name__)\n"
-    (tmp_path / "sqlalchemy.py").write_text(lacking)
-    result = subprocess.run(
-        [sys.executable, "-m", "bigiron", "nodes"],
-        env={"PYTHONPATH": f"{tmp_path}:{SRC}"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+@given(st.integers(2, 40), st.data())
+def test_the_tail_is_that_of_counting(total: int, data: st.DataObject) -> None:
+    odd = data.draw(st.integers(0, total))
+    size = data.draw(st.integers(1, total))
+    held = data.draw(st.integers(0, size))
+    ways = sum(
+        comb(odd, k) * comb(total - odd, size - k)
+        for k in range(held, min(size, odd) + 1)
+        if size - k <= total - odd
     )
-    assert result.returncode == 4
-    assert "Traceback" not in result.stderr
-    assert "sqlalchemy" in result.stderr
-    assert "bigiron[hub]" in result.stderr
+    assert upper_tail(total, odd, size, held) == pytest.approx(ways / comb(total, size), abs=1e-9)
+
+
+def test_evenly_spread_is_no_group() -> None:
+    assert likelihood_ratio(100, 20, 10, 2) == 0.0
+    assert likelihood_ratio(100, 20, 10, 9) > 5
+
+
+NODES = [f"n{i:02d}" for i in range(48)]
+RACKS = grouped((n, f"r{i // 8}") for i, n in enumerate(NODES))
+LEAVES = grouped((n, f"l{i // 16}") for i, n in enumerate(NODES))
+LEVELS = {"leaf": LEAVES, "rack": RACKS}
+
+
+def test_the_level_that_holds_them_all_is_named() -> None:
+    (hit,) = scan(set(NODES[16:32]), set(NODES), LEVELS)
+    assert (hit.by, hit.group, len(hit.marked)) == ("leaf", "l1", 16)
+
+
+def test_the_smaller_group_is_named_where_only_it_is_odd() -> None:
+    (hit,) = scan(set(NODES[8:16]), set(NODES), LEVELS)
+    assert (hit.by, hit.group) == ("rack", "r1")
+
+
+def test_two_groups_are_two_causes() -> None:
+    hits = scan({*NODES[0:8], *NODES[40:48]}, set(NODES), LEVELS)
+    assert {(h.by, h.group) for h in hits} == {("rack", "r0"), ("rack", "r5")}
+
+
+def test_what_is_odd_everywhere_has_no_group() -> None:
+    assert scan(set(NODES), set(NODES), LEVELS) == []
+
+
+def test_scattered_or_few_are_nobodys() -> None:
+    assert scan(set(NODES[::8]), set(NODES), LEVELS) == []
+    assert scan({"n00", "n01"}, set(NODES), LEVELS) == []
+
+
+def test_equal_groups_go_to_the_level_named_first() -> None:
+    same = {"pdu": RACKS, "rack": RACKS}
+    (hit,) = scan(set(NODES[0:8]), set(NODES), same)
+    assert hit.by == "pdu"
+
+
+@pytest.mark.parametrize(
+    ("fault", "of"),
+    [
+        ("ib.link_down", "link"),
+        ("xid.79", "gpu"),
+        ("kernel.hung_task", "storage"),
+        ("clock.hw_power_brake", "power"),
+        ("config.drift.kernel", ""),
+        ("hbm_remap", ""),
+    ],
+)
+def test_families(fault: str, of: str) -> None:
+    assert family(fault) == of
+
+
+def test_a_family_on_a_level_has_a_name() -> None:
+    assert named("link", "leaf") == "leaf_bad"
+    assert named("link", "rack") == "shared_cause.link"
