@@ -1,6 +1,8 @@
 """bigiron.toml: every error names file, key and what was wanted; the example is the truth."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,18 @@ def test_what_cannot_be_meant_is_said_before_the_hub_starts(
         assert result.exception.file == str(file)
         assert result.exception.key == key
         assert wanted in str(result.exception)
+
+
+def test_what_an_error_quotes_does_not_reach_the_terminal_as_it_is(tmp_path: Path) -> None:
+    table = "\\u001b]0;owned\\u0007" + "x" * 2000
+    (tmp_path / "bigiron.toml").write_text(f'["{table}"]\n')
+    (tmp_path / "odd\x1b[31m.toml").write_text("[hub")
+    for file in sorted(tmp_path.iterdir()):
+        command = [sys.executable, "-m", "bigiron", "config", "check", str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 4
+        assert done.stderr.rstrip("\n").isprintable()
+        assert len(done.stderr) < 1100
 
 
 def test_good_settings_are_good(tmp_path: Path) -> None:

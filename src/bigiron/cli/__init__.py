@@ -9,6 +9,9 @@ import click
 from bigiron import __version__
 from bigiron.errors import BigironError, ConfigError
 
+SAID = 1000
+"""Characters of an error that are shown."""
+
 EXIT_HEALTHY, EXIT_WARNING, EXIT_CRITICAL, EXIT_NOTHING, EXIT_USAGE = range(5)
 
 
@@ -96,12 +99,20 @@ def main() -> None:
         )
         sys.exit(EXIT_USAGE)
     except ConfigError as error:
-        click.echo(f"bigiron: {error}", err=True)
+        _say(error)
         sys.exit(EXIT_USAGE)
     except BigironError as error:
-        click.echo(f"bigiron: {error}", err=True)
+        _say(error)
         sys.exit(EXIT_NOTHING)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _say(error: BigironError) -> None:
+    """One line: what went wrong may quote a file or a server, that is anything at all."""
+    from bigiron.cli.table import printable
+
+    text = printable(str(error))
+    click.echo(f"bigiron: {text[:SAID]}{'...' if len(text) > SAID else ''}", err=True)

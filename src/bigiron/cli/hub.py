@@ -87,14 +87,22 @@ def hub(
             err=True,
         )
         return EXIT_USAGE
-    logging.basicConfig(
-        level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Plain("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     use(fault_files(config, config_file))
     check(config, str(config_file or "configuration"))
     with_golden(settings(config), where)
     asked = sources(config, file=str(config_file or "configuration"))
     return _run(config, asked, where, Pace(config.hub.turn_s, turns, once))
+
+
+class _Plain(logging.Formatter):
+    """Lines without control characters: what went wrong may quote a server."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record's lines as they may go to a terminal."""
+        return "\n".join(map(printable, super().format(record).splitlines()))
 
 
 def _with(

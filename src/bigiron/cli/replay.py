@@ -14,7 +14,7 @@ from bigiron.cli.table import printable
 from bigiron.config import load
 from bigiron.hub.replay import How
 from bigiron.hub.replay import replay as run
-from bigiron.hub.settings import fault_files, settings
+from bigiron.hub.settings import check, fault_files, settings
 from bigiron.hub.tally import Summary
 from bigiron.ingest.recording import Recording
 
@@ -68,6 +68,7 @@ def replay(
         config, own = None, tuple[Path, ...]()
         if file is not None:
             loaded = load(file)
+            check(loaded, str(file))
             config, own = settings(loaded), tuple(fault_files(loaded, file))
         if own:
             faults.use(own)

@@ -9,6 +9,9 @@ from bigiron.errors import Permanent
 from bigiron.sim.record import RATE, record
 from bigiron.sim.scenarios import SCENARIOS
 
+LAST_YEAR = 9000
+"""A recording is 400 days long at most, and years end with 9999."""
+
 
 @click.group()
 def sim() -> None:
@@ -71,6 +74,8 @@ def record_command(
         raise click.BadParameter("a time with an offset, as 2026-01-05T00:00:00+00:00") from error
     if at.tzinfo is None:
         raise click.BadParameter("the start needs an offset, as 2026-01-05T00:00:00+00:00")
+    if not 1970 <= at.year < LAST_YEAR:
+        raise click.BadParameter(f"the start lies between 1970 and {LAST_YEAR}")
     size = {"nodes": nodes, "step_s": step_s, "seed": seed}
     try:
         count = record(out, scenario, days=length, start=at, rate=rate, noisy=noisy, **size)
