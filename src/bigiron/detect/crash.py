@@ -128,6 +128,9 @@ def _new(
         before = state.booted.get(node)
         if before is None or boot_s <= before + BOOT_S:
             continue
+        heard_s = state.heard.get(node, boot_s)
+        if not heard_s - BOOT_S <= boot_s <= block.time.timestamp() + BOOT_S:
+            continue  # it was heard after that, or it is yet to come: its clock was set
         counted_on = node in state.stood and state.stood[node] not in OUT
         planned = calendar.during(node, datetime.fromtimestamp(boot_s, UTC))
         if counted_on and not planned and node not in state.crashed:

@@ -42,6 +42,8 @@ BY_METRIC: Mapping[str, tuple[float, float]] = {
     "gpu_sm_clock_hertz": (1.0, 5e9),
     "gpu_memory_clock_hertz": (1.0, 2e10),
     "gpu_memory_clock_max_hertz": (1.0, 2e10),
+    # From the epoch to the year 2100.
+    "node_boot_time_seconds": (1.0, 4_102_444_800.0),
     "node_time_offset_seconds": (-1e9, 1e9),
     # A load average of more than a million processes is none.
     "node_load1": (0.0, 1e6),
