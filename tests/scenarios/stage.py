@@ -76,6 +76,10 @@ class Stage:
         for metric, value in metrics.items():
             self.said[node, device, metric] = value
 
+    def place(self, node: str, **where: str) -> None:
+        """Where a node is: rack, leaf, pdu, cooling, ring ..."""
+        self.memory.take(Batch(self.now, nodes=(Node(node, **where),)))
+
     def silent(self, node: str, *metrics: str) -> None:
         """From now on these metrics (or all) of a node are not seen any more."""
         for key in [k for k in self.said if k[0] == node and (not metrics or k[2] in metrics)]:
