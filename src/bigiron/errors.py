@@ -4,6 +4,7 @@
   - NoData          the source is absent here: expected, silent, never an alarm
   - Temporary       worth trying again after ``retry_after_s`` seconds
   - Permanent       trying again cannot help; the message names file, URL or command
+    - StoreError    a row of the ledger is damaged: names file, table and row
   - ConfigError     the operator must fix a file: names file, key and what was wanted
   - ParseError      an input is not what it claims to be: names source and line
 
@@ -29,6 +30,18 @@ class Temporary(BigironError):  # noqa: N818
 
 class Permanent(BigironError):  # noqa: N818
     """Trying again cannot help."""
+
+
+class StoreError(Permanent):
+    """A ``row`` of a ``table`` of the ledger's ``file`` does not hold what it should."""
+
+    def __init__(self, table: str, row: str, problem: str, file: str = "") -> None:
+        where = f"table {table}, row {row}"
+        super().__init__(f"{file}: {where}: {problem}" if file else f"{where}: {problem}")
+        self.file = file
+        self.table = table
+        self.row = row
+        self.problem = problem
 
 
 class ConfigError(BigironError):

@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from bigiron.errors import BigironError, NoData, Permanent, Temporary
+from bigiron.errors import BigironError, NoData, Permanent, StoreError, Temporary
 from bigiron.store.schema import VERSION
 
 FILE = "ledger.sqlite"
@@ -146,6 +146,8 @@ def explained(path: Path) -> Iterator[None]:
     """Turns the database's errors into ours, each naming the file."""
     try:
         yield
+    except StoreError as error:
+        raise StoreError(error.table, error.row, error.problem, str(path)) from error
     except DBAPIError as error:
         raise _explain(path, str(error.orig)) from error
     except SQLAlchemyError as error:

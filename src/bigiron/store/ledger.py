@@ -107,8 +107,8 @@ class Ledger:
         query = select(table).where(table.c.closed.is_(None)).order_by(table.c.id)
         with explained(self.path), self._connection.begin():
             return [
-                FindingChange(row.updated, row.id, Change.OPEN, rows.finding_of(row.finding))
-                for row in self._connection.execute(query)
+                FindingChange(row["updated"], row["id"], Change.OPEN, rows.finding_of(row))
+                for row in self._connection.execute(query).mappings()
             ]
 
     def asked_to_close(self) -> list[Closing]:

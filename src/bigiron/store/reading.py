@@ -1,14 +1,13 @@
 """Questions to the ledger, answered while the hub goes on writing it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-import msgspec
 from sqlalchemy import ColumnElement, RowMapping, Select, Table, func, or_, select
 
 from bigiron.errors import NoData
@@ -32,6 +31,7 @@ from bigiron.store.database import FILE, explained, open_to_read
 from bigiron.store.turn import Meter
 from bigiron.words import risk
 
+T = TypeVar("T")
 LIMIT = 1000
 CLOSED_SHOWN = 3
 BY_PEOPLE = ("closed by ", "returned to service ")
@@ -118,7 +118,8 @@ class Reading:
             return name
         kept = schema.detector_state
         for row in self._every(select(kept.c.state).where(kept.c.name == rows.JOINED)):
-            joined = msgspec.json.decode(row["state"], type=dict[str, str])
+            with explained(self.path):
+                joined = rows.of_json(row["state"], dict[str, str], kept.name, rows.JOINED)
             if name in joined:
                 return joined[name]
         longer = [one for one in every if one.startswith(f"{name}.")]
@@ -127,11 +128,8 @@ class Reading:
     def nodes(self, names: Sequence[str] = ()) -> list[NodeRow]:
         """The nodes by name, all or these, each with its verdict, state and newest action."""
         nodes = {r["name"]: Node(**r) for r in self._every(select(schema.nodes))}
-        verdicts = {v.node: v for v in map(rows.verdict_of, self._every(select(schema.verdicts)))}
-        states = {
-            r["node"]: msgspec.json.decode(r["node_state"], type=NodeState)
-            for r in self._every(select(schema.node_states))
-        }
+        verdicts = {v.node: v for v in self._all(select(schema.verdicts), rows.verdict_of)}
+        states = {s.node: s for s in self._all(select(schema.node_states), rows.state_of)}
         actions = {action.node: action for action in self._standing_actions(verdicts)}
         found = set(nodes) | set(verdicts) | set(states)
         return [
@@ -147,8 +145,9 @@ class Reading:
 
     def configuration(self) -> Batch:
         """All nodes, devices and facts, and the planned work."""
-        work = map(rows.maintenance_of, self._every(select(schema.maintenance)))
-        told = tuple(recall.facts(self._connection))
+        work = self._all(select(schema.maintenance), rows.maintenance_of)
+        with explained(self.path):
+            told = tuple(recall.facts(self._connection))
         return Batch(
             max((f.time for f in told if f.time is not None), default=datetime.now(UTC)),
             "ledger",
@@ -167,11 +166,10 @@ class Reading:
         if not closed:
             query = query.where(table.c.closed.is_(None))
         if not nodes:
-            return list(map(_finding_row, self._every(query.limit(limit))))
-        own = self._every(query.where(table.c.node.in_(nodes)).limit(limit))
-        groups = map(_finding_row, self._every(query.where(table.c.node == "")))
-        about = islice((row for row in groups if _about(row, nodes)), limit)
-        found = [*map(_finding_row, own), *about]
+            return self._all(query.limit(limit), _finding_row)
+        own = self._all(query.where(table.c.node.in_(nodes)).limit(limit), _finding_row)
+        groups = self._all(query.where(table.c.node == ""), _finding_row)
+        found = [*own, *islice((row for row in groups if _about(row, nodes)), limit)]
         return sorted(found, key=lambda row: (row.opened, row.id), reverse=True)[:limit]
 
     def events(
@@ -192,7 +190,7 @@ class Reading:
             query = query.where(table.c.seen >= since)
         if code:
             query = query.where(_below(table, code))
-        return [rows.event_of(row) for row in self._every(query)][::-1]
+        return self._all(query, rows.event_of)[::-1]
 
     def actions(self, *, nodes: Sequence[str] = (), limit: int = LIMIT) -> list[Action]:
         """The newest actions, oldest of them first."""
@@ -200,13 +198,13 @@ class Reading:
         query = select(table).order_by(table.c.number.desc()).limit(limit)
         if nodes:
             query = query.where(table.c.node.in_(nodes))
-        return [rows.action_of(row) for row in self._every(query)][::-1]
+        return self._all(query, rows.action_of)[::-1]
 
     def changes(self, id_: str) -> list[FindingChange]:
         """Everything that happened to one finding, oldest first."""
         table = schema.finding_changes
         query = select(table).where(table.c.id == id_).order_by(table.c.number)
-        return [_change(row) for row in self._every(query)]
+        return self._all(query, _change)
 
     def timeline(self, node: str, *, limit: int = LIMIT) -> list[Moment]:
         """The newest ``limit`` moments of a node's history, oldest of them first."""
@@ -233,7 +231,7 @@ class Reading:
         table = schema.findings
         here = or_(table.c.node == node, table.c.id.in_(wanted))
         query = select(table).where(here, table.c.closed.is_(None)).order_by(table.c.id)
-        standing = [_finding_row(row) for row in self._every(query)]
+        standing = self._all(query, _finding_row)
         groups = [f for f in self.findings(nodes=[node]) if f.finding.subject.by]
         known = {row.id: row for row in (*standing, *groups)}
         reasons = tuple(self._reason(row, node) for _, row in sorted(known.items()))
@@ -244,7 +242,7 @@ class Reading:
         """The requests to close a finding that no hub has taken up yet, in order."""
         table = schema.closings
         query = select(table).where(table.c.applied.is_(None)).order_by(table.c.number)
-        return list(map(rows.closing_of, self._every(query)))
+        return self._all(query, rows.closing_of)
 
     def cursors(self) -> dict[str, str]:
         """How far each source has been read."""
@@ -268,6 +266,11 @@ class Reading:
         chosen = schema.tables.tables[table]
         return int(next(self._every(select(func.count().label("n")).select_from(chosen)))["n"])
 
+    def _all(self, query: Select[Any], of: Callable[[RowMapping], T]) -> list[T]:
+        """The rows of an answer as nouns. Raises StoreError naming a row that is damaged."""
+        with explained(self.path):
+            return list(map(of, self._every(query)))
+
     def _every(self, query: Select[Any]) -> Iterator[RowMapping]:
         with explained(self.path), self._connection.begin():
             yield from self._connection.execute(query).mappings().all()
@@ -280,7 +283,7 @@ class Reading:
         for start in range(0, len(ill), 500):
             some = table.c.node.in_(ill[start : start + 500])
             query = select(table).where(some).order_by(table.c.number)
-            found += [rows.action_of(row) for row in self._every(query)]
+            found += self._all(query, rows.action_of)
         return [a for a in found if _rests_on(a, set(verdicts[a.node].findings))]
 
     def _reason(self, row: FindingRow, node: str) -> Reason:
@@ -303,7 +306,7 @@ class Reading:
         told = or_(*(table.c.because.startswith(word) for word in BY_PEOPLE))
         query = select(table).where(table.c.node == node, table.c.closed.is_not(None), told)
         newest = query.order_by(table.c.closed.desc(), table.c.id.desc()).limit(CLOSED_SHOWN)
-        return tuple(map(_finding_row, self._every(newest)))
+        return tuple(self._all(newest, _finding_row))
 
     def _events_as_moments(self, node: str, limit: int) -> Iterator[Moment]:
         table = schema.events
@@ -322,8 +325,7 @@ class Reading:
             .order_by(changes.c.number.desc())
             .limit(limit)
         )
-        for row in self._every(query):
-            change = _change(row)
+        for change in self._all(query, _change):
             because = change.because or "; ".join(change.finding.because)
             yield Moment(
                 change.time,
@@ -373,7 +375,7 @@ def _about(row: FindingRow, nodes: Sequence[str]) -> bool:
 def _finding_row(row: RowMapping) -> FindingRow:
     return FindingRow(
         row["id"],
-        rows.finding_of(row["finding"]),
+        rows.finding_of(row),
         row["opened"],
         row["updated"],
         row["closed"],
@@ -386,6 +388,6 @@ def _change(row: RowMapping) -> FindingChange:
         row["time"],
         row["id"],
         Change(row["change"]),
-        rows.finding_of(row["finding"]),
+        rows.finding_of(row, "finding_changes"),
         row["because"],
     )

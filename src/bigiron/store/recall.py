@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection, RowMapping, Select, Table, or_, select
 
 from bigiron.model import (
@@ -13,10 +12,8 @@ from bigiron.model import (
     Device,
     Event,
     Fact,
-    FactValue,
     Job,
     Node,
-    NodeState,
 )
 from bigiron.store import rows, schema
 from bigiron.store.known import Known
@@ -37,11 +34,11 @@ def known(connection: Connection) -> Known:
     return Known(
         nodes={row["name"]: Node(**row) for row in every(schema.nodes)},
         devices={(row["node"], row["name"]): Device(**row) for row in every(schema.devices)},
-        facts={(node, device, name): _value(value) for node, device, name, value in some},
-        states={
-            row["node"]: msgspec.json.decode(row["node_state"], type=NodeState)
-            for row in every(schema.node_states)
+        facts={
+            (node, device, name): rows.fact_value(value, node, device, name)
+            for node, device, name, value in some
         },
+        states={row["node"]: rows.state_of(row) for row in every(schema.node_states)},
         notes={(row["source"], row["what"]) for row in every(schema.notes)},
         verdicts={row["node"]: rows.verdict_of(row) for row in every(schema.verdicts)},
     )
@@ -69,15 +66,12 @@ def recall(
     )
 
 
-def _value(text: str) -> FactValue:
-    return msgspec.json.decode(text, type=FactValue)
-
-
 def facts(connection: Connection) -> Iterator[Fact]:
     """Every fact as it is now."""
     table = schema.facts
     for row in connection.execute(select(table)):
-        yield Fact(row.node, row.name, _value(row.value), row.device, row.time)
+        value = rows.fact_value(row.value, row.node, row.device, row.name)
+        yield Fact(row.node, row.name, value, row.device, row.time)
 
 
 def _events(connection: Connection, since: datetime, until: int) -> tuple[Event, ...]:
@@ -111,14 +105,17 @@ def _newest(connection: Connection, query: Select[Any]) -> list[Event]:
 def _jobs(connection: Connection, since: datetime) -> Iterator[Job]:
     table = schema.jobs
     recent = or_(table.c.end.is_(None), table.c.end >= since)
-    query = select(table.c.job).where(recent).order_by(table.c.start.desc()).limit(RECALL_JOBS)
-    for text in connection.scalars(query):
-        yield msgspec.json.decode(text, type=Job)
+    chosen = select(table.c.id, table.c.job).where(recent)
+    for id_, text in connection.execute(chosen.order_by(table.c.start.desc()).limit(RECALL_JOBS)):
+        yield rows.of_json(text, Job, "jobs", id_)
 
 
 def _checks(connection: Connection, since: datetime) -> list[CheckResult]:
     table = schema.checks
-    query = select(table.c.result).where(table.c.time >= since)
+    query = select(table.c.number, table.c.result).where(table.c.time >= since)
     newest = query.order_by(table.c.number.desc()).limit(RECALL_CHECKS)
-    found = [msgspec.json.decode(t, type=CheckResult) for t in connection.scalars(newest)]
+    found = [
+        rows.of_json(text, CheckResult, "checks", number)
+        for number, text in connection.execute(newest)
+    ]
     return found[::-1]

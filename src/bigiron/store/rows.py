@@ -1,23 +1,27 @@
 """Our nouns as rows of the ledger, and back."""
 
 from datetime import datetime
+from enum import StrEnum
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
+from bigiron.errors import StoreError
 from bigiron.model import (
     Action,
     ActionKind,
     CheckResult,
     Closing,
     Event,
+    FactValue,
     Finding,
     FindingChange,
     Health,
     Job,
     Maintenance,
     Mode,
+    NodeState,
     Verdict,
     When,
 )
@@ -25,9 +29,12 @@ from bigiron.model import (
 if TYPE_CHECKING:
     from sqlalchemy import RowMapping
 
+T = TypeVar("T")
+Word = TypeVar("Word", bound=StrEnum)
 Row = dict[str, Any]
 GIVEN_TIME = "given_time"
 """Attribute that keeps the time an event claimed, where the hub did not believe it."""
+REMEDY = "restore a copy, or correct that row"
 JOINED = "names"
 """Under this name ``detector_state`` keeps, as JSON, the other names that nodes go by."""
 
@@ -35,6 +42,21 @@ JOINED = "names"
 def json(value: object) -> str:
     """Compact JSON text."""
     return msgspec.json.encode(value).decode()
+
+
+def of_json(text: str | bytes, kind: type[T], table: str, row: object) -> T:
+    """What a row's JSON says. Raises StoreError naming the table and the row."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise StoreError(table, str(row), f"damaged ({error}); {REMEDY}") from error
+
+
+def _word(kind: type[Word], text: str, table: str, row: object) -> Word:
+    try:
+        return kind(text)
+    except ValueError as error:
+        raise StoreError(table, str(row), f"damaged ({error}); {REMEDY}") from error
 
 
 def digest(*parts: object) -> str:
@@ -86,9 +108,20 @@ def event_of(row: "RowMapping") -> Event:
         uptime_s=row["uptime_s"],
         source=row["source"],
         line=row["line"],
-        attrs=msgspec.json.decode(row["attrs"], type=dict[str, str]),
+        attrs=of_json(row["attrs"], dict[str, str], "events", row["number"]),
         count=row["count"],
     )
+
+
+def fact_value(text: str, *key: str) -> FactValue:
+    """The value of the fact with this key (node, device, name)."""
+    of_any = cast("type[FactValue]", FactValue)
+    return of_json(text, of_any, "facts", " ".join(filter(None, key)))
+
+
+def state_of(row: "RowMapping") -> NodeState:
+    """The scheduler's word in a row."""
+    return of_json(row["node_state"], NodeState, "node_states", row["node"])
 
 
 def attempt_of(job: Job) -> str:
@@ -138,7 +171,7 @@ def maintenance_row(work: Maintenance) -> Row:
 
 def maintenance_of(row: "RowMapping") -> Maintenance:
     """The planned work of a row."""
-    nodes = msgspec.json.decode(row["nodes"], type=tuple[str, ...])
+    nodes = of_json(row["nodes"], tuple[str, ...], "maintenance", row["key"])
     return Maintenance(row["start"], row["end"], nodes, row["kind"])
 
 
@@ -153,9 +186,10 @@ def change_row(change: FindingChange) -> Row:
     }
 
 
-def finding_of(text: str) -> Finding:
-    """The finding of its JSON."""
-    return msgspec.json.decode(text, type=Finding)
+def finding_of(row: "RowMapping", table: str = "findings") -> Finding:
+    """The finding of a row of ``findings`` or ``finding_changes``."""
+    number = row["number"] if "number" in row else row["id"]
+    return of_json(row["finding"], Finding, table, number)
 
 
 def closing_of(row: "RowMapping") -> Closing:
@@ -180,9 +214,9 @@ def verdict_of(row: "RowMapping") -> Verdict:
     return Verdict(
         time=row["time"],
         node=row["node"],
-        health=Health(row["health"]),
+        health=_word(Health, row["health"], "verdicts", row["node"]),
         p_fail_24h=row["p_fail_24h"],
-        findings=msgspec.json.decode(row["findings"], type=tuple[str, ...]),
+        findings=of_json(row["findings"], tuple[str, ...], "verdicts", row["node"]),
         because=row["because"],
     )
 
@@ -209,11 +243,11 @@ def action_of(row: "RowMapping") -> Action:
     return Action(
         time=row["time"],
         node=row["node"],
-        kind=ActionKind(row["kind"]),
-        mode=Mode(row["mode"]),
+        kind=_word(ActionKind, row["kind"], "actions", row["number"]),
+        mode=_word(Mode, row["mode"], "actions", row["number"]),
         reason=row["reason"],
-        findings=msgspec.json.decode(row["findings"], type=tuple[str, ...]),
-        when=When(row["when"]),
+        findings=of_json(row["findings"], tuple[str, ...], "actions", row["number"]),
+        when=_word(When, row["when"], "actions", row["number"]),
         key=row["key"],
         held=row["held"],
     )
