@@ -21,10 +21,10 @@ def read(format_: str, text: str) -> list[Observation]:
 
 
 @pytest.mark.parametrize(
-    ("said", "status"),
-    [("UP", CheckStatus.PASS), ("DOWN", CheckStatus.FAIL)],
+    ("said", "status", "code"),
+    [("UP", CheckStatus.PASS, ""), ("DOWN", CheckStatus.FAIL, "slurm.controller_down")],
 )
-def test_a_ping_tells_of_the_controller(said: str, status: CheckStatus) -> None:
+def test_a_ping_tells_of_the_controller(said: str, status: CheckStatus, code: str) -> None:
     text = json.dumps(
         {
             "pings": [{"hostname": "ctl-1", "pinged": said, "latency": 900, "mode": "primary"}],
@@ -32,7 +32,7 @@ def test_a_ping_tells_of_the_controller(said: str, status: CheckStatus) -> None:
         }
     )
     (result,) = (o for o in read("slurm_json", text) if isinstance(o, CheckResult))
-    assert (result.node, result.status) == ("ctl-1", status)
+    assert (result.node, result.status, result.code) == ("ctl-1", status, code)
 
 
 @pytest.mark.parametrize("word", ["throttle", "event"])

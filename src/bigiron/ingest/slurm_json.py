@@ -45,6 +45,8 @@ _SDIAG = {
 }
 """Fields of sdiag and the names their samples get; they are of ``slurmctld``, not of a node."""
 
+CONTROLLER_DOWN = "slurm.controller_down"
+
 Found = Iterator[Observation | None]
 """None stands for an entry that could not be used."""
 
@@ -147,7 +149,7 @@ def _statistics(found: dict[str, Any], now: datetime) -> Found:
 
 
 def _pings(entries: list[Any], now: datetime, source: str) -> Found:
-    """``scontrol ping``: whether each controller answers."""
+    """``scontrol ping``: whether each controller answers. One that does not is no node's fault."""
     for entry in entries:
         host = text_or_empty(first_of(entry, "hostname")) if isinstance(entry, dict) else ""
         if not host:
@@ -159,6 +161,7 @@ def _pings(entries: list[Any], now: datetime, source: str) -> Found:
             host,
             "slurm controller",
             CheckStatus.PASS if up else CheckStatus.FAIL,
+            code="" if up else CONTROLLER_DOWN,
             text="" if up else f"slurmctld on {host} does not answer: {said}",
             time=now,
             source=source,
