@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bigiron.detect import Window, detector, flap, scheduler
 from bigiron.detect.incidents import REBOOT, Incident, Stamped, incidents
 from bigiron.detect.tenants import Tenants
-from bigiron.detect.words import at, told
+from bigiron.detect.words import at, label, told
 from bigiron.faults import catalogue
 from bigiron.model import (
     ActionKind,
@@ -58,7 +58,8 @@ def fault(window: Window) -> Iterator[Finding | Recovery]:
     for node, events in _by_node(window.events).items():
         if window.touched is not None and node not in window.touched:
             continue
-        for incident in incidents(events, booted_s(window, node)):
+        found = list(incidents(events, booted_s(window, node)))
+        for incident in found:
             why = ended(incident, window, events)
             if (why and not window.single_look) or _young(incident, window):
                 continue
@@ -66,6 +67,21 @@ def fault(window: Window) -> Iterator[Finding | Recovery]:
             for device in incident.devices:
                 alone = Subject(node=node, device=device).key
                 yield Recovery(f"{NAME}|{incident.code}|{alone}", f"part of what {node} has")
+        yield from _taken_over(found, window)
+
+
+def _taken_over(found: Iterable[Incident], window: Window) -> Iterator[Recovery]:
+    """What stands under its own name and, now that its cause is known, follows from that."""
+    if not window.standing:
+        return
+    found = list(found)
+    own = {_key(incident) for incident in found}
+    for incident in found:
+        for follower in incident.followers:
+            event = follower.event
+            key = f"{NAME}|{event.code}|{Subject(node=event.node, device=event.device).key}"
+            if key not in own and window.stands(key):
+                yield Recovery(key, f"it follows from {label(incident.code)}, told later")
 
 
 def recoveries(standing: Iterable[Finding], window: Window) -> Iterator[Recovery]:
@@ -81,7 +97,7 @@ def recoveries(standing: Iterable[Finding], window: Window) -> Iterator[Recovery
         events = by_node.get(node, [])
         ends: dict[str, str] = {}
         for incident in incidents(events, booted_s(window, node)):
-            key = f"{NAME}|{incident.code}|{_subject(incident).key}"
+            key = _key(incident)
             ends[key] = ended(incident, window, events)  # the newest of one key comes last
         for key, finding in findings.items():
             why = ends.get(key)
@@ -100,7 +116,7 @@ def waits_for_person(standing: Iterable[Finding], window: Window) -> Iterator[Fi
         events = [event for event in window.events if event.node == node]
         for incident in incidents(events, booted_s(window, node)):
             if _clears(incident)[0] == "person":
-                demanding.add(f"{NAME}|{incident.code}|{_subject(incident).key}")
+                demanding.add(_key(incident))
     for finding in standing:
         if finding.key in demanding or catalogue().find(finding.fault).clears == "person":
             yield finding
@@ -240,6 +256,11 @@ def _clears(incident: Incident) -> tuple[str, float]:
 
 def _subject(incident: Incident) -> Subject:
     return Subject(node=incident.node, device=incident.device)
+
+
+def _key(incident: Incident) -> str:
+    """The key of an incident's finding."""
+    return f"{NAME}|{incident.code}|{_subject(incident).key}"
 
 
 class _Judged(NamedTuple):

@@ -1,139 +1,28 @@
 """Events to incidents: what happened together on one node, under its first cause.
 
-An event follows an earlier one if the catalogue says that its fault ``follows`` the other's, or
-if a rule below does. The chain's first event keeps the blame; the others are its evidence.
-Chains never reach across a boot.
+An event follows an earlier one if a rule or the catalogue says so (``chains``). The chain's first
+event keeps the blame; the others are its evidence. Chains never reach across a boot.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import NamedTuple
 
-from bigiron.faults import catalogue
+from bigiron.detect.chains import (
+    ABSORBS,
+    SLACK_S,
+    SWAP_S,
+    announces,
+    entry_of,
+    explains,
+    is_a,
+    ruled,
+    where_of,
+)
 from bigiron.model import Blame, Event, Fault
-
-CHAIN_S = 300.0
-"""Longest pause between a cause and what follows it, where no rule says otherwise."""
-
-TOGETHER_S = 10.0
-"""Reports of one event from several devices (both ends of a link) lie within this time."""
-
-SLACK_S = 1.0
-"""Sources stamp one happening this far apart, so a cause may be written after its effect."""
-
-UNTIL_BOOT_S = float("inf")
 
 REBOOT = "kernel.reboot"
 SILENT = frozenset({REBOOT, "ib.link_up", "recovery.0", "nfs.ok"})
 """Good news: used to end incidents, never one itself."""
-
-
-class Rule(NamedTuple):
-    """``follower`` events within ``within_s`` after ``cause`` are its consequence.
-
-    ``where`` is ``device`` (the same one), ``other`` (another device of the node) or ``node``.
-    """
-
-    cause: str
-    follower: str
-    where: str
-    within_s: float
-
-
-# Sources: NVIDIA's XID catalogue and its workflows for 45, 48, 74 and 154; the chains measured on
-# Delta (arXiv 2503.11901: PMU to MMU, GSP to dead GPU, NVLink to peers); kernel logs of fleets.
-RULES = (
-    # A GPU that is off the bus says nothing true any more, until the node boots.
-    Rule("xid.79", "xid", "device", UNTIL_BOOT_S),
-    Rule("xid.79", "nvrm", "device", UNTIL_BOOT_S),
-    Rule("xid.79", "gsp", "device", UNTIL_BOOT_S),
-    Rule("xid.79", "sxid", "node", CHAIN_S),
-    Rule("xid.79", "xid.74", "other", 60.0),
-    Rule("xid.79", "nvrm", "node", 60.0),
-    Rule("nvrm.fallen_off", "xid.79", "device", SLACK_S),
-    # A GPU system processor that stopped answering takes the GPU with it.
-    Rule("xid.119", "xid", "device", CHAIN_S),
-    Rule("xid.120", "xid", "device", CHAIN_S),
-    Rule("xid.119", "nvrm", "node", CHAIN_S),
-    Rule("xid.120", "nvrm", "node", CHAIN_S),
-    Rule("gsp", "xid", "device", CHAIN_S),
-    Rule("xid.119", "gsp", "device", CHAIN_S),
-    # One memory error: the error, its remapping, containment and the recovery asked for.
-    Rule("xid.48", "xid.63", "device", CHAIN_S),
-    Rule("xid.48", "xid.64", "device", CHAIN_S),
-    Rule("xid.48", "xid.94", "device", CHAIN_S),
-    Rule("xid.48", "xid.95", "device", CHAIN_S),
-    Rule("xid.48", "xid.171", "device", CHAIN_S),
-    Rule("xid.48", "xid.172", "device", CHAIN_S),
-    Rule("xid.171", "xid.48", "device", SLACK_S),
-    Rule("xid.172", "xid.48", "device", SLACK_S),
-    Rule("xid.63", "xid.64", "device", 60.0),
-    Rule("xid.94", "xid.63", "device", CHAIN_S),
-    Rule("xid.94", "xid.95", "device", CHAIN_S),
-    Rule("xid.95", "xid.63", "device", CHAIN_S),
-    Rule("xid.95", "xid.64", "device", CHAIN_S),
-    Rule("xid.140", "xid.48", "device", CHAIN_S),
-    Rule("xid.48", "xid.140", "device", CHAIN_S),
-    # What a faulty GPU does to the program on it.
-    *(
-        Rule(cause, follower, "device", 60.0)
-        for cause in ("xid.48", "xid.94", "xid.95", "xid.62", "xid.74", "xid.122", "xid.140")
-        for follower in ("xid.13", "xid.31", "xid.43")
-    ),
-    # Both ends of a link, and the switch between them, report one fault.
-    Rule("xid.74", "xid.74", "other", TOGETHER_S),
-    Rule("xid.74", "sxid", "node", 60.0),
-    Rule("sxid", "xid.74", "node", 60.0),
-    Rule("sxid", "sxid", "node", 60.0),
-    *(
-        Rule(f"xid.{one}", f"xid.{other}", "node", TOGETHER_S)
-        for one in (*range(144, 151), 155)
-        for other in (*range(144, 151), 155)
-    ),
-    Rule("xid.137", "xid.31", "device", 60.0),
-    # 45 cleans up after something, 154 says what recovery is needed now: neither is a cause.
-    Rule("xid", "xid.45", "node", CHAIN_S),
-    Rule("xid", "xid.154", "device", CHAIN_S),
-    Rule("xid", "recovery", "device", CHAIN_S),
-    # A program that broke its context cannot be switched out either.
-    Rule("xid.13", "xid.109", "device", CHAIN_S),
-    Rule("xid.13", "xid.43", "device", CHAIN_S),
-    Rule("xid.31", "xid.43", "device", CHAIN_S),
-    Rule("xid.31", "xid.109", "device", CHAIN_S),
-    Rule("xid.109", "xid.43", "device", CHAIN_S),
-    # The bus under a GPU that then is gone: named by the GPU's own code (see ABSORBS).
-    Rule("amdgpu.ras_uncorrectable", "amdgpu", "device", CHAIN_S),
-    Rule("amdgpu.poison", "amdgpu", "device", CHAIN_S),
-    Rule("amdgpu.ring_timeout", "amdgpu.gpu_reset", "device", CHAIN_S),
-    Rule("amdgpu.ring_timeout", "amdgpu.reset_failed", "device", CHAIN_S),
-    Rule("amdgpu.lost", "amdgpu", "device", UNTIL_BOOT_S),
-    Rule("amdgpu.xgmi_error", "amdgpu.gpu_reset", "node", CHAIN_S),
-    # Programs die of the hardware under them.
-    *(
-        Rule(cause, follower, "node", 600.0)
-        for cause in ("xid.79", "xid.119", "xid.95", "xid.48", "xid.74", "ib.link_down")
-        for follower in ("nccl", "kernel.segfault_nccl", "kernel.hung_task")
-    ),
-)
-
-ABSORBS = (
-    Rule("xid.79", "pcie", "node", 60.0),
-    Rule("xid.79", "nvrm.fallen_off", "device", 60.0),
-    Rule("xid.79", "nvrm.gpu_lost", "device", 60.0),
-    Rule("amdgpu.lost", "pcie", "node", 60.0),
-    # Remapping is bookkeeping: logged first or last, the error it answers is the cause.
-    *(
-        Rule(cause, sign, "device", 60.0)
-        for cause in ("xid.48", "xid.94", "xid.95")
-        for sign in ("xid.63", "xid.64")
-    ),
-    Rule("xid.48", "xid.94", "device", SLACK_S),
-    Rule("xid.48", "xid.95", "device", SLACK_S),
-)
-"""Events *before* the named cause that are its first signs and better told under its name."""
-
-LINK_CODES = frozenset({"xid.74", "xid.155", *(f"xid.{n}" for n in range(144, 151))})
 
 
 @dataclass(slots=True)
@@ -248,7 +137,8 @@ def _chains(
             continue
         key = (event.device, event.code)
         cause = _cause(key, stamped.t, latest)
-        if cause is not None and _asks(event.code) and _entry(cause[1]).blame is Blame.APPLICATION:
+        programs = cause is not None and entry_of(cause[1]).blame is Blame.APPLICATION
+        if programs and _asks(event.code):
             cause = None  # a program's error that the driver wants a reset for is more than that
         latest[key] = stamped.t
         root = root_of.get(cause, cause) if cause is not None else None
@@ -258,7 +148,7 @@ def _chains(
             continue
         incident = found.get(key)
         if incident is None:
-            fault = _entry(event.code)
+            fault = entry_of(event.code)
             incident = Incident(fault, event.code, event.node, event.device, rebooted=boot)
             found[key] = incident
         incident.events.append(stamped)
@@ -275,77 +165,53 @@ def _cause(
     for other, other_t in latest.items():
         if other == key:
             continue
-        within_s = _explains(other[1], key[1], _where(other[0], key[0]))
-        if within_s is not None and t - other_t <= within_s and other_t < best_t:
+        where, gap_s = where_of(other[0], key[0]), t - other_t
+        within_s = explains(other[1], key[1], where)
+        if within_s is None or gap_s > within_s or other_t >= best_t:
+            continue
+        if not announces(other[1], key[1], where, gap_s):
             best, best_t = other, other_t
     return best
 
 
-def _where(cause: str, follower: str) -> str:
-    if not cause or not follower:
-        return "unsaid"
-    return "device" if cause == follower else "other"
-
-
-@cache
-def _explains(cause: str, follower: str, where: str) -> float | None:
-    """For how many seconds after ``cause`` a ``follower`` is its consequence; None if never."""
-    longest: float | None = None
-    for rule in RULES:
-        if not (_is(cause, rule.cause) and _is(follower, rule.follower)):
-            continue
-        if where in ("unsaid", rule.where) or rule.where == "node":
-            longest = max(longest or 0.0, rule.within_s)
-    if longest is None and _follows(cause, follower, where):
-        longest = CHAIN_S
-    return longest
-
-
-def _follows(cause: str, follower: str, where: str) -> bool:
-    """Whether the catalogue says so; of two devices of one kind each has its own troubles."""
-    entry = _entry(follower)
-    if not any(_is(cause, code) for code in entry.follows):
-        return False
-    return where != "other" or entry.device != _entry(cause).device
-
-
-def _is(code: str, general: str) -> bool:
-    return code == general or code.startswith(f"{general}.")
-
-
-@cache
-def _entry(code: str) -> Fault:
-    return catalogue().find(code)
-
-
 def _absorbed(found: list[Incident]) -> list[Incident]:
     """Without the first signs of something that then showed itself under its own name."""
-    left: list[Incident] = []
-    for incident in found:
-        into = next((o for o in found if o is not incident and _takes(o, incident)), None)
-        if into is None:
-            left.append(incident)
-        else:
-            into.followers += incident.events + incident.followers
-            into.followers.sort(key=lambda s: s.t)
-    return left
+    into: dict[int, int] = {}
+    for nth, sign in enumerate(found):
+        takers = (n for n, other in enumerate(found) if n != nth and _takes(other, sign))
+        if (taker := next(takers, None)) is not None and _root(into, taker) != nth:
+            into[nth] = taker
+    for nth in into:
+        root = found[_root(into, nth)]
+        root.followers += found[nth].events + found[nth].followers
+        root.followers.sort(key=lambda s: s.t)
+    return [incident for nth, incident in enumerate(found) if nth not in into]
+
+
+def _root(into: Mapping[int, int], nth: int) -> int:
+    while nth in into:
+        nth = into[nth]
+    return nth
 
 
 def _takes(cause: Incident, sign: Incident) -> bool:
-    where = _where(cause.device, sign.device)
+    """Whether a sign that came before belongs to a cause; of two that explain each other the
+    worse does, else the first.
+    """
+    where = where_of(cause.device, sign.device)
     gap_s = cause.first.t - sign.last.t
-    for rule in ABSORBS:
-        if _is(cause.code, rule.cause) and _is(sign.code, rule.follower):
-            fits = where in ("unsaid", rule.where) or rule.where == "node"
-            if fits and 0 <= gap_s <= rule.within_s:
-                return True
-    within_s = _explains(cause.code, sign.code, where)
-    worse = cause.fault.severity.rank > sign.fault.severity.rank
-    return within_s is not None and worse and 0 <= gap_s <= SLACK_S
+    before_s = ruled(ABSORBS, cause.code, sign.code, where)
+    if before_s is not None and 0 <= gap_s <= before_s:
+        return True
+    if not 0 <= gap_s <= SWAP_S or explains(cause.code, sign.code, where) is None:
+        return False
+    if explains(sign.code, cause.code, where) is None:
+        return True
+    return cause.fault.severity.rank > sign.fault.severity.rank
 
 
 def _asks(code: str) -> bool:
-    return _is(code, "recovery") or code == "xid.154"
+    return is_a(code, "recovery") or code == "xid.154"
 
 
 NODE_DEVICES = 3
@@ -354,13 +220,22 @@ NODE_DEVICES = 3
 NODE_WITHIN_S = 60.0
 
 
+def _at_once(same: list[Incident]) -> list[Incident]:
+    """The most of these incidents that began within a minute of one another."""
+    same.sort(key=lambda i: i.first.t)
+    best: list[Incident] = []
+    for nth, first in enumerate(same):
+        near = [i for i in same[nth:] if i.first.t - first.first.t <= NODE_WITHIN_S]
+        best = max(best, near, key=len)
+    return best
+
+
 def _merged(found: list[Incident]) -> Iterator[Incident]:
     by_code: dict[str, list[Incident]] = {}
     for incident in found:
         by_code.setdefault(incident.code, []).append(incident)
     for code, same in by_code.items():
-        first = min(i.first.t for i in same)
-        near = [i for i in same if i.device and i.first.t - first <= NODE_WITHIN_S]
+        near = _at_once([i for i in same if i.device])
         if len(near) < NODE_DEVICES:
             yield from same
             continue
