@@ -352,6 +352,14 @@ def _memory(what: str, text: str, amd: str = "", smi: str = "") -> Signal:
 
 _LOAD: tuple[Signal, ...] = (
     signal("gpu_processes", "count", Kind.GAUGE, Bad.NONE, "processes that use the GPU"),
+    signal(
+        "gpu_step_compute_seconds",
+        "seconds",
+        Kind.GAUGE,
+        Bad.HIGH,
+        "what its rank computed for in its last training step, without waiting for other ranks; "
+        "told by the training job itself",
+    ),
     *(_load(*row) for row in _LOADS),
     *(_profiled(*row) for row in _PROFILED),
     _memory("used", "memory in use", "GPU_USED_VRAM", "mem_usage.used_vram"),
