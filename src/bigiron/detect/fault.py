@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from bigiron.detect import Window, detector, flap, scheduler
 from bigiron.detect.incidents import REBOOT, Incident, Stamped, incidents
-from bigiron.detect.tenants import Tenants
+from bigiron.detect.tenants import Group, Tenants
 from bigiron.detect.words import at, label, told
 from bigiron.faults import catalogue
 from bigiron.model import (
@@ -63,11 +63,23 @@ def fault(window: Window) -> Iterator[Finding | Recovery]:
             why = ended(incident, window, events)
             if (why and not window.single_look) or _young(incident, window):
                 continue
-            yield _finding(incident, window, why, tenants)
+            finding = _finding(incident, window, why, tenants)
+            group = _told_of(finding, tenants)
+            if group is not None:
+                yield Recovery(finding.key, f"it is the program's: see {group.by} {group.name}")
+                continue
+            yield finding
             for device in incident.devices:
                 alone = Subject(node=node, device=device).key
                 yield Recovery(f"{NAME}|{incident.code}|{alone}", f"part of what {node} has")
         yield from _taken_over(found, window)
+
+
+def _told_of(finding: Finding, tenants: Tenants) -> Group | None:
+    """The user or job whose programs fail wherever they run: told once of all of them."""
+    if finding.blame is not Blame.APPLICATION or not tenants.groups():
+        return None
+    return tenants.group_of(finding.fault, finding.subject.node, finding.subject.device)
 
 
 def _taken_over(found: Iterable[Incident], window: Window) -> Iterator[Recovery]:

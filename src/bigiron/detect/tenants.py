@@ -1,15 +1,22 @@
-"""Whether a program's error follows the device across users, and so may be the device's after all.
+"""Whose programs fail where: wherever they run, or on one device whoever runs there.
 
-XID 13, 31 and 43 are application-level unless one GPU shows them under several tenants
-(NVIDIA's XID workflows; the exclusion of 13/31/43 in the reliability studies).
+A program's own error (XID 13, 31, 43 and their like) says nothing against a node unless one GPU
+shows it under several tenants (NVIDIA's XID workflows; the exclusion of 13/31/43 in the
+reliability studies). The other way round, a user whose jobs fail so on node after node has a
+broken program (methods.md 3.5: user failures are told by disjoint node sets).
 """
 
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import cache
 from math import exp, lgamma, log
+from typing import NamedTuple
 
 from bigiron.detect import Key, Window
 from bigiron.detect.incidents import Incident
-from bigiron.model import Event, Job
+from bigiron.faults import catalogue
+from bigiron.model import Blame, Event, Job, Severity
 
 MIN_USERS = 3
 """Users whose programs failed on this device."""
@@ -21,11 +28,48 @@ proves nothing."""
 CHANCE = 1e-3
 """Largest chance, over all devices there are, that so many users meet on one of them."""
 
-LEAST_DEVICES = 64
-"""Fewer devices are counted as so many: users choose among few by habit, not by chance."""
+LEAST_RUNS = 64
+"""How often everybody's jobs fail is drawn to once in so many runs where few runs are known."""
 
 MIN_DAYS = 3
 """Distinct days on one device, where no job history is known."""
+
+APART = 3
+"""Disjoint node sets on which a user's jobs failed, or nodes of one job: two may be chance."""
+
+LATELY = timedelta(days=1)
+"""For so long a broken program is told of after it failed last."""
+
+LATE = timedelta(seconds=60)
+"""A line may be stamped so much after the end of the job it is about."""
+
+
+class Failure(NamedTuple):
+    """One event that tells of a failing program, and whose it was; "" if that is not known."""
+
+    event: Event
+    user: str
+    job: str
+
+    @property
+    def place(self) -> Key:
+        """Node and device."""
+        return self.event.node, self.event.device
+
+
+class Group(NamedTuple):
+    """A user or a job whose programs fail wherever they run."""
+
+    by: str
+    name: str
+    failures: tuple[Failure, ...]
+    jobs: int
+    """How many jobs failed so."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Where they failed, in order."""
+        return tuple(sorted({failure.event.node for failure in self.failures}))
 
 
 class Tenants:
@@ -33,77 +77,168 @@ class Tenants:
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        self._jobs: dict[str, list[Job]] = {}
-        self._here: dict[tuple[str, str], list[Event]] | None = None
-        self._by_code: dict[str, list[Event]] = {}
-        self._places: dict[str, dict[str, set[Key]]] = {}
+        self._of_node: dict[str, list[Job]] | None = None
+        self._failures: dict[str, list[Failure]] = {}
+        self._runs: Mapping[str, Counter[str]] = {}
+        self._groups: list[Group] | None = None
 
     def follows_device(self, incident: Incident) -> str:
         """A sentence why the device may be at fault; "" if the programs are.
 
         With job history: programs of three users or more failed so on this device, more than
-        would meet on one by chance (each pair of user and device they failed on is a throw at
-        the devices there are). Without: it came on three different days, always on this device
-        of its node.
+        would meet on one by chance. Without: it came on three different days, always on this
+        device of its node.
         """
         told_by_gpu = incident.code.startswith(OF_GPUS)
         if not incident.device or not told_by_gpu or incident.count < MIN_USERS:
             return ""
-        self._index()
+        failures = self._all().get(incident.code, ())
         if not self._window.jobs:
-            here = self._here or {}
-            return _by_days(incident, here.get((incident.code, incident.node), ()))
-        place = (incident.node, incident.device)
-        users = self._users(incident.code)
-        met = sum(place in places for places in users.values())
-        if met < MIN_USERS:
+            here = (f.event for f in failures if f.event.node == incident.node)
+            return _by_days(incident, here)
+        users = {f.user for f in failures if f.place == (incident.node, incident.device)} - {""}
+        if len(users) < MIN_USERS:
             return ""
-        devices = max(LEAST_DEVICES, len(self._window.fleet.devices))
-        others = sum(len(places) for places in users.values()) - met
-        chance = devices * poisson_tail(met, (others + 1) / devices)
-        if chance > CHANCE:
+        mean = self._expected(incident.node, incident.device, failures)
+        fleet = self._window.fleet
+        devices = max(len(fleet.devices), len(fleet.nodes), 1)
+        if devices * poisson_tail(len(users), mean) > CHANCE:
             return ""
         return (
-            f"It follows the device: programs of {met} users failed so here, too many for chance."
+            f"It follows the device: programs of {len(users)} users failed so here, too many for "
+            "chance."
         )
 
-    def _index(self) -> None:
-        """Sort the window's events and jobs once: there may be many incidents to ask about."""
-        if self._here is not None:
-            return
-        self._here = {}
-        for event in self._window.events:
-            self._by_code.setdefault(event.code, []).append(event)
-            self._here.setdefault((event.code, event.node), []).append(event)
-        for job in self._window.jobs:
-            for node in job.nodes:
-                self._jobs.setdefault(node, []).append(job)
+    def group_of(self, code: str, node: str, device: str) -> Group | None:
+        """The user or job behind all that a program's error on a device tells; None if none is."""
+        groups = {(group.by, group.name): group for group in self.groups()}
+        found: Group | None = None
+        for failure in self._all().get(code, ()):
+            if failure.place == (node, device):
+                found = groups.get(("user", failure.user)) or groups.get(("job", failure.job))
+                if found is None:
+                    return None
+        return found
 
-    def _users(self, code: str) -> dict[str, set[Key]]:
-        """On which devices each user's jobs failed with this code."""
-        if code not in self._places:
-            places: dict[str, set[Key]] = {}
-            for event in self._by_code.get(code, ()):
-                user = self._user(event)
-                if user:
-                    places.setdefault(user, set()).add((event.node, event.device))
-            self._places[code] = places
-        return self._places[code]
+    def groups(self) -> list[Group]:
+        """The users and jobs whose programs fail wherever they run; each failure counts once."""
+        if self._groups is None:
+            self._groups = list(self._found_groups())
+        return self._groups
 
-    def _user(self, event: Event) -> str:
-        """Who ran on the event's node at its time; "" if nobody or several did."""
-        if event.time is None:
-            return ""
-        users = set()
-        for job in self._jobs.get(event.node, ()):
-            begun = job.start is not None and job.start <= event.time
-            if begun and (job.end is None or job.end >= event.time):
-                users.add(job.user)
-        return users.pop() if len(users) == 1 else ""
+    # --- chance
+
+    def _expected(self, node: str, device: str, failures: Sequence[Failure]) -> float:
+        """How many users would fail on this device if it were as good as the others.
+
+        Of each user who ran on the node, by how often their jobs fail elsewhere on the device of
+        this place of a node (a job's first rank fails first, and its place is no chance), drawn
+        to how often everybody's do.
+        """
+        own: Counter[str] = Counter()
+        pairs = {(f.user, f.job, f.event.node) for f in failures if f.event.device == device}
+        for user, _, where in pairs:
+            own[user] += bool(user) and where != node
+        away = sum(
+            n for counts in self._runs.values() for place, n in counts.items() if place != node
+        )
+        usual = (own.total() + 1) / (away + LEAST_RUNS)
+        mean = 0.0
+        for user, counts in self._runs.items():
+            if here := counts.get(node, 0):
+                share = (own[user] + 1) / (counts.total() - here + 1 / usual)
+                mean += 1 - (1 - min(1.0, share)) ** here
+        return mean
+
+    # --- who failed where
+
+    def _all(self) -> Mapping[str, Sequence[Failure]]:
+        """The failures by code. Events and jobs are sorted once: there may be many to ask about."""
+        if self._of_node is None:
+            self._of_node, runs = defaultdict(list), defaultdict[str, Counter[str]](Counter)
+            for job in self._window.jobs:
+                if job.start is not None and job.start <= self._window.now:
+                    for node in job.nodes:
+                        self._of_node[node].append(job)
+                        runs[job.user][node] += 1
+            self._runs = runs
+            for event in self._window.events:
+                if programs_own(event.code):
+                    failure = Failure(event, *self._whose(event))
+                    self._failures.setdefault(event.code, []).append(failure)
+        return self._failures
+
+    def _whose(self, event: Event) -> tuple[str, str]:
+        """The user and the job on the event's node at its time; "" where there were several."""
+        if event.time is None or self._of_node is None:
+            return "", ""
+        jobs = self._of_node.get(event.node, ())
+        running = [job for job in jobs if _ran(job, event.time)]
+        running = running or [job for job in jobs if _ran(job, event.time - LATE)]
+        users = {job.user for job in running}
+        if len(users) != 1:
+            return "", ""
+        return users.pop(), running[0].id if len(running) == 1 else ""
+
+    # --- groups
+
+    def _found_groups(self) -> Iterable[Group]:
+        by_user: dict[str, list[Failure]] = defaultdict(list)
+        failures = [f for same in self._all().values() for f in same if f.user and f.job]
+        newest = max((f.event.time for f in failures if f.event.time is not None), default=None)
+        since = newest if self._window.single_look else self._window.now
+        for failure in failures:
+            if since is not None and failure.event.time and since - failure.event.time <= LATELY:
+                by_user[failure.user].append(failure)
+        nodes = {job.id: frozenset(job.nodes) for job in self._window.jobs}
+        for user, own in sorted(by_user.items()):
+            by_job: dict[str, list[Failure]] = defaultdict(list)
+            for failure in own:
+                by_job[failure.job].append(failure)
+            telling = {job for job, same in by_job.items() if any(map(_tells, same))}
+            if _apart(nodes.get(job, frozenset()) for job in sorted(telling)) >= APART:
+                yield Group("user", user, _ordered(own), len(telling))
+                continue
+            for job in sorted(telling):
+                if len({f.event.node for f in by_job[job]}) >= APART:
+                    yield Group("job", job, _ordered(by_job[job]), 1)
+
+
+@cache
+def programs_own(code: str) -> bool:
+    """Whether a code is a program's own error."""
+    return catalogue().find(code).blame is Blame.APPLICATION
+
+
+def _tells(failure: Failure) -> bool:
+    """Whether it says that a program failed: every program that is ended frees its channels."""
+    return catalogue().find(failure.event.code).severity is not Severity.INFO
+
+
+def _ran(job: Job, time: datetime) -> bool:
+    begun = job.start is not None and job.start <= time
+    return begun and (job.end is None or job.end >= time)
+
+
+def _apart(sets: Iterable[frozenset[str]]) -> int:
+    """How many of these sets of nodes have no node in common, taken as they come."""
+    taken: set[str] = set()
+    count = 0
+    for nodes in sets:
+        if nodes and taken.isdisjoint(nodes):
+            taken |= nodes
+            count += 1
+    return count
+
+
+def _ordered(failures: Iterable[Failure]) -> tuple[Failure, ...]:
+    return tuple(sorted(failures, key=lambda f: (f.event.time, f.place, f.event.line)))
 
 
 def poisson_tail(count: int, mean: float) -> float:
     """P(``count`` or more) where ``mean`` are expected."""
+    if mean <= 0:
+        return 0.0 if count else 1.0
     below = sum(exp(k * log(mean) - mean - lgamma(k + 1)) for k in range(count))
     return max(0.0, 1.0 - below)
 
