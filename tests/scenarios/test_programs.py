@@ -145,3 +145,13 @@ def test_a_code_of_programs_never_blames_a_node_by_itself(code: str) -> None:
     assert {f.blame for f in stage.open.values()} == {Blame.APPLICATION}
     assert {f.severity for f in stage.open.values()} == {Severity.INFO}
     assert stage.health("a1") is Health.HEALTHY
+
+
+def test_on_a_shared_node_it_is_the_job_that_failed_there_and_then() -> None:
+    stage = fleet()
+    others = tuple(Job(f"o{n}", "RUNNING", "bob", start=stage.now, nodes=(n,)) for n in NODES)
+    stage.take(jobs=others)
+    for n in range(3):
+        run_job(stage, str(n), "uma", (NODES[n],), fails="all")
+    stage.run(2)
+    assert list(stage.open) == ["program_failure user:uma"]

@@ -27,7 +27,7 @@ def programs(window: Window) -> Iterator[Finding | Recovery]:
                 yield Recovery(alone, f"it is the program's: see {group.by} {group.name}")
     for key in window.standing or ():
         if key.startswith(f"{NAME}|") and key not in claimed:
-            yield Recovery(key, "none of its programs failed so for a day")
+            yield Recovery(key, "of late its programs failed on too few nodes to say so")
 
 
 def _finding(group: Group) -> Finding:

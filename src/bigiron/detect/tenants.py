@@ -44,6 +44,10 @@ LATE = timedelta(seconds=60)
 """A line may be stamped so much after the end of the job it is about."""
 
 
+DIES = timedelta(minutes=2)
+"""So soon a job is over whose program failed."""
+
+
 class Failure(NamedTuple):
     """One event that tells of a failing program, and whose it was; "" if that is not known."""
 
@@ -169,12 +173,18 @@ class Tenants:
         return self._failures
 
     def _whose(self, event: Event) -> tuple[str, str]:
-        """The user and the job on the event's node at its time; "" where there were several."""
+        """The user and the job on the event's node at its time; "" where it may be several.
+
+        Where nodes are shared, it is the job that failed there and then.
+        """
         if event.time is None or self._of_node is None:
             return "", ""
-        jobs = self._of_node.get(event.node, ())
-        running = [job for job in jobs if _ran(job, event.time)]
-        running = running or [job for job in jobs if _ran(job, event.time - LATE)]
+        time, jobs = event.time, self._of_node.get(event.node, ())
+        running = [job for job in jobs if _ran(job, time)]
+        running = running or [job for job in jobs if _ran(job, time - LATE)]
+        if len(running) > 1:
+            failed = [job for job in running if _failed(job, time)]
+            running = failed if len(failed) == 1 else running
         users = {job.user for job in running}
         if len(users) != 1:
             return "", ""
@@ -218,6 +228,12 @@ def _tells(failure: Failure) -> bool:
 def _ran(job: Job, time: datetime) -> bool:
     begun = job.start is not None and job.start <= time
     return begun and (job.end is None or job.end >= time)
+
+
+def _failed(job: Job, time: datetime) -> bool:
+    """Whether a job failed by itself within moments of a time."""
+    by_itself = job.state.startswith("FAILED")
+    return by_itself and job.end is not None and abs(job.end - time) <= DIES
 
 
 def _apart(sets: Iterable[frozenset[str]]) -> int:
