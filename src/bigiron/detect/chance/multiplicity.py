@@ -36,11 +36,11 @@ class Budget(msgspec.Struct, frozen=True):
         return min(GREATEST_Q, self.false_per_node_day * self.share * EXCURSION_DAYS * nodes)
 
 
-def cauchy(p: Floats) -> Floats:
+def cauchy(p: Floats, weights: Floats | None = None) -> Floats:
     """One p-value a row (n,) from those of its streams (n, m); NaN where a row has none.
 
-    A sum that rests at zero has p = 1, which Cauchy's rule would let cancel any evidence: it
-    counts as ``UNREMARKABLE``.
+    ``weights`` (m,) say how much each stream counts; none: all alike. A sum that rests at zero has
+    p = 1, which Cauchy's rule would let cancel any evidence: it counts as ``UNREMARKABLE``.
     """
     usable = np.isfinite(p)
     clipped = np.clip(np.where(usable, p, 0.5), 1e-300, UNREMARKABLE)
@@ -48,8 +48,9 @@ def cauchy(p: Floats) -> Floats:
         exact = np.tan((0.5 - clipped) * np.pi)
     small = clipped < 1e-8  # tan loses its digits there; 1 / (pi p) is its limit
     terms = np.where(small, 1 / (np.pi * clipped), exact)
-    count = usable.sum(axis=1)
-    mean = np.where(usable, terms, 0.0).sum(axis=1) / np.maximum(count, 1)
+    counts = usable * (np.ones(p.shape[1]) if weights is None else weights)
+    count = counts.sum(axis=1)
+    mean = np.where(usable, terms * counts, 0.0).sum(axis=1) / np.where(count > 0, count, 1.0)
     large = mean > 1e7
     combined = np.where(large, 1 / (np.pi * np.maximum(mean, 1.0)), 0.5 - np.arctan(mean) / np.pi)
     return np.where(count > 0, combined, np.nan)

@@ -17,19 +17,21 @@ BINS, WIDTH = 256, 0.25
 """Bins of the null's histogram: 0 to 64 in quarters; the last holds all above."""
 
 PRIOR_COUNT = 20.0
+"""Before a fleet has a history of its own it is taken to have had so many excursions."""
+
 PRIOR_FALL = 1.5
-"""Before a fleet has a history of its own: twenty excursions whose heights fall to 1/e every 1.5.
-Siegmund's formula gives 0.5 to 1 for independent normal steps at the allowances used here; heavy
-tails and slow wander are why it is taken wider."""
+"""Their heights fall to 1/e every so much. Siegmund's formula gives 0.5 to 1 for sums of
+independent normal steps at the allowances used here; heavy tails and slow wander are why it is
+taken wider."""
 
 FAR_COUNT = 50.0
 """The far point has about so many excursions beyond it, but at least 1 in 10,000 of all."""
 
 
-def prior() -> Floats:
+def prior(fall: float = PRIOR_FALL) -> Floats:
     """The counts (BINS,) that stand for a history a fleet has not had yet."""
     edges = np.arange(BINS) * WIDTH
-    falls = np.exp(-edges / PRIOR_FALL) - np.exp(-(edges + WIDTH) / PRIOR_FALL)
+    falls = np.exp(-edges / fall) - np.exp(-(edges + WIDTH) / fall)
     return np.asarray(PRIOR_COUNT * falls)
 
 
@@ -42,25 +44,28 @@ def counted(heights: Floats) -> Floats:
     return np.bincount(cell, minlength=m * BINS).reshape(m, BINS).astype(np.float64)
 
 
-def p_values(null: Floats, days: Floats, heights: Floats, usual_a_day: float) -> Floats:
+def p_values(
+    null: Floats, days: Floats, heights: Floats, usual_a_day: float, fall: float = PRIOR_FALL
+) -> Floats:
     """The chance that a healthy unit rises as high within a day at work, (n, m).
 
     ``null`` (m, BINS) counts excursions that ended and ``days`` (m,) the units' days at work they
     were seen in; ``heights`` (n, m), NaN where nothing is known. ``usual_a_day`` is how many
-    excursions a unit is taken to have a day until the fleet has shown it.
+    excursions a unit is taken to have a day until the fleet has shown it, ``fall`` by how much
+    their heights then fall to 1/e.
     """
-    counts = null + prior()
+    counts = null + prior(fall)
     total = counts.sum(axis=1)
     a_day = total / (days + PRIOR_COUNT / usual_a_day)
     upward = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
     deep = np.clip(FAR_COUNT / total, 1e-4, 0.05)
     near = _point(upward, np.minimum(10 * deep, 0.5) * total)
     far = _point(upward, deep * total)
-    fall = np.maximum(far - near, 2 * WIDTH) / np.log(np.minimum(10 * deep, 0.5) / deep)
+    shown_fall = np.maximum(far - near, 2 * WIDTH) / np.log(np.minimum(10 * deep, 0.5) / deep)
     shown = np.where(np.isfinite(heights), heights, 0.0)
     bins = np.minimum(shown / WIDTH, BINS - 1).astype(np.int64)
     body = (1 + upward[np.arange(null.shape[0]), bins]) / (1 + total)
-    tail = deep * np.exp(-(shown - far) / fall)
+    tail = deep * np.exp(-(shown - far) / shown_fall)
     share = np.where(shown <= far, np.maximum(body, deep), tail)
     p = np.where(shown > 0, -np.expm1(-a_day * share), 1.0)
     return np.where(np.isfinite(heights), np.minimum(p, 1.0), np.nan)

@@ -26,7 +26,7 @@ def fault_of(stream: Stream, kind: str) -> str:
 def decide(after: State, budget: Budget, nodes: int) -> None:
     """Open and close what each table's streams say; ``after`` is written to."""
     chances = {kind: _claiming(kind, table) for kind, table in after.tables.items()}
-    combined = {kind: cauchy(p) for kind, p in chances.items()}
+    combined = {kind: cauchy(p, _weights(after.tables[kind])) for kind, p in chances.items()}
     every = np.concatenate([*combined.values(), np.zeros(0)])
     after.cut = cutoff(every, budget.q(nodes))
     for kind, table in after.tables.items():
@@ -47,6 +47,10 @@ def _claiming(kind: str, table: Table) -> Floats:
     return np.where(claims, chance(table.tracks), np.nan)
 
 
+def _weights(table: Table) -> Floats:
+    return np.array([BY_NAME[name].weight for name in table.streams])
+
+
 def row_chance(kind: str, table: Table, row: int) -> float:
     """The combined chance of one row."""
-    return float(cauchy(_claiming(kind, table)[row : row + 1])[0])
+    return float(cauchy(_claiming(kind, table)[row : row + 1], _weights(table))[0])

@@ -1,5 +1,6 @@
 """The fold: one cleaned step in, a new state and what deviates now."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -15,7 +16,7 @@ from bigiron.detect.deviation.decide import decide
 from bigiron.detect.deviation.look import Look, native_streams, node_makes
 from bigiron.detect.deviation.state import GPU, SHARED, State, Table
 from bigiron.detect.deviation.streams import GPU_STREAMS, NODE_STREAMS, Stream
-from bigiron.detect.hygiene import Clean
+from bigiron.detect.hygiene import Clean, Rows
 from bigiron.detect.state import follow
 from bigiron.model import Finding, Recovery
 
@@ -43,7 +44,7 @@ class Deviation:
             return before, []
         step = _Step(before, block, clean)
         step.look()
-        if step.hour_ended():
+        if step.ends:
             step.close_hour()
             decide(step.after, self.budget, len(clean.nodes))
         return step.after, claims(step.after, clean, block)
@@ -57,10 +58,14 @@ class _Step:
     block: Block
     clean: Clean
     after: State = field(init=False)
+    ends: bool = False
+    """Whether a full hour of the clock has come since the step before."""
     make: dict[str, Ints] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        clean = self.clean
+        clean, hour = self.clean, accumulate.BLOCK_S
+        was = self.before.time_s
+        self.ends = was > 0 and clean.time_s // hour > was // hour
         self.after = msgspec.structs.replace(
             self.before, time_s=clean.time_s, tables=dict(self.before.tables)
         )
@@ -75,25 +80,38 @@ class _Step:
             self._align(SHARED, clean.nodes, GPU_STREAMS, changed.of_nodes, new)
 
     def _know_makes(self) -> None:
-        """Which kind of part each row is: its node's SKU and its own model."""
-        fleet, makes = self.block.fleet, list(self.after.makes)
-        known = {make: i for i, make in enumerate(makes)}
+        """Which kind of part each row is: its node's SKU and its own model.
+
+        Looked up where rows are new, and once an hour, between the hours' ends.
+        """
+        was, hour = self.before.time_s, accumulate.BLOCK_S
+        due = was // hour > (was - self.clean.step_s) // hour
+        makes, known = list(self.after.makes), {make: i for i, make in enumerate(self.after.makes)}
         for kind, rows in self.clean.rows.items():
+            old = self.before.make.get(kind)
+            table = self.before.tables.get(kind)
+            same = table is not None and follow(table.units, rows.units) is None
+            if old is not None and same and len(old) == len(rows.units) and not due:
+                self.make[kind] = old
+                continue
             of_rows = np.zeros(len(rows.units), np.int64)
-            for i, key in enumerate(rows.keys):
-                node, part = fleet.nodes.get(key[0]), fleet.devices.get(key)
-                make = f"{node.sku if node else ''}|{part.model if part else ''}"
-                if kind != GPU:
-                    make = f"{make}|{key[1]}"
-                at = known.get(make)
+            for i, name in enumerate(self._makes_of(kind, rows)):
+                at = known.get(name)
                 if at is None:
-                    at = known[make] = len(makes)
-                    makes.append(make)
+                    at = known[name] = len(makes)
+                    makes.append(name)
                 of_rows[i] = at
             self.make[kind] = of_rows
         most = np.zeros(len(makes))
         most[: len(self.after.makes)] = self.after.most_w
-        self.after.makes, self.after.most_w = tuple(makes), most
+        self.after.makes, self.after.most_w, self.after.make = tuple(makes), most, self.make
+
+    def _makes_of(self, kind: str, rows: Rows) -> Iterator[str]:
+        fleet = self.block.fleet
+        for key in rows.keys:
+            node, part = fleet.nodes.get(key[0]), fleet.devices.get(key)
+            make = f"{node.sku if node else ''}|{part.model if part else ''}"
+            yield make if kind == GPU else f"{make}|{key[1]}"
 
     def _align(
         self,
@@ -111,13 +129,16 @@ class _Step:
             self.after.tables[kind] = state.new_table(units, streams, makes)
             return
         index = follow(old.units, units)
-        tracks = state.moved(old.tracks, index)
-        state.forget(tracks, new)
         versions, returned = changed
-        if versions.any() and kind == SHARED:
-            state.relearn(tracks, versions)
-        if returned.any():
-            state.repaired(tracks, returned)
+        versions = versions if kind == SHARED else np.zeros_like(versions)
+        tracks = old.tracks if index is None else state.moved(old.tracks, index)
+        if self.ends or (index is None and (new | versions | returned).any()):
+            tracks = state.for_all(tracks)
+        else:
+            tracks = state.for_a_step(tracks)
+        state.forget(tracks, new)
+        state.relearn(tracks, versions)
+        state.repaired(tracks, returned)
         shared = state.widened(old.shared, makes)
         accumulate.fade(shared, max(0.0, self.clean.time_s - self.before.time_s))
         self.after.tables[kind] = Table(units, names, tracks, shared)
@@ -125,11 +146,6 @@ class _Step:
     def look(self) -> None:
         """Add this step's deviations to the hour that runs."""
         Look(self.before, self.after, self.block, self.clean, self.make).run()
-
-    def hour_ended(self) -> bool:
-        """Whether a full hour of the clock has come since the step before."""
-        hours = accumulate.BLOCK_S
-        return self.before.time_s > 0 and self.clean.time_s // hours > self.before.time_s // hours
 
     def close_hour(self) -> None:
         """End the hour of every track."""

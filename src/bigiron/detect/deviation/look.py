@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigiron.detect import Block
+from bigiron.detect.chance import robust
 from bigiron.detect.deviation import accumulate, cohort, state
 from bigiron.detect.deviation.state import GPU, SHARED, State, Table
 from bigiron.detect.deviation.streams import (
@@ -32,10 +33,18 @@ PRIOR_SQUARES = 1.0
 """How much sum of squares of the covariate an expected slope counts for: as much as a hundred
 readings a tenth (of power, of load) away from the others'."""
 
+FAR = 4.0
+"""What differs by more spreads than this is a fault or a glitch, and no teacher of slopes."""
+
+UNEVEN = 0.1
+"""Typical difference of the power of a node's GPUs, as a share, above which they do different work.
+GPUs of one kind at one work differ by 2 to 4 %."""
+
 ASSUMED_INLET_C = 25.0
 """Where no inlet temperature is told; what a node's parts share then says nothing of heat."""
 
 WORK = np.array([s.work for s in GPU_STREAMS])
+GPU_LEAST = state.limits(GPU_STREAMS).least
 HEAT = np.array([s.name.endswith("thermal_resistance") for s in GPU_STREAMS])
 
 
@@ -107,9 +116,10 @@ class Look:
         slopes = slopes_of(table, GPU_STREAMS)[make]
         covariate = np.where(np.isfinite(panel.covariates), panel.covariates, 0.0)
         values = panel.values - slopes * covariate - table.tracks.base
+        values[np.ix_(self.several[node] | _uneven(watts, node, count)[node], WORK)] = np.nan
         shared, own = cohort.by_node(values, node, count)
         centre = cohort.grouped_mean(np.where(np.isfinite(values), covariate, np.nan), node, count)
-        learn_slopes(table, make, own, covariate - centre[node], slopes)
+        learn_slopes(table, make, own, covariate - centre[node], slopes, GPU_LEAST)
         with np.errstate(invalid="ignore"):
             weight = np.where(HEAT, np.minimum(watts / most, 1.0)[:, None], 1.0)
         accumulate.add(table.tracks, own * weight, panel.plain, self.several[node])
@@ -126,9 +136,14 @@ class Look:
         accumulate.add(parts.tracks, rest, plain, self.several)
 
     def _rungs(self, make: Ints, load: Floats) -> list[Ints]:
-        """The nodes of a job; those of one kind at about one load; those of one kind."""
+        """The nodes of a job, those of one kind at about one load, those of one kind: each first
+        those that run the same versions, then all."""
         band = np.digitize(np.nan_to_num(load), BANDS).astype(np.int64)
-        return [self.job, make * (len(BANDS) + 1) + band, make]
+        version = np.unique(self.after.versions, return_inverse=True)[1].astype(np.int64)
+        few = int(version.max(initial=0)) + 1
+        of_job = np.where(self.job >= 0, self.job * few + version, -1)
+        alike = make * (len(BANDS) + 1) + band
+        return [of_job, self.job, alike * few + version, alike, make * few + version, make]
 
     def _native(self, kind: str, rows: Rows, load: Floats, share: Floats) -> None:
         panel = native_panel(rows, load[rows.node], share[rows.node])
@@ -138,7 +153,9 @@ class Look:
         slopes = slopes_of(table, panel.streams)[make]
         base = table.tracks.base.astype(np.float64)
         rest = cohort.sensors(panel.values, panel.covariates, slopes, base, make)
-        learn_slopes(table, make, rest.left, rest.covariate, slopes)
+        learn_slopes(
+            table, make, rest.left, rest.covariate, slopes, state.limits(panel.streams).least
+        )
         alone = np.zeros(len(rows.units), bool)
         accumulate.add(table.tracks, rest.left, panel.plain, alone)
 
@@ -152,6 +169,15 @@ class Look:
             if where:
                 place[i] = known.setdefault(where, len(known))
         return place
+
+
+def _uneven(watts: Floats, node: Ints, count: int) -> Flags:
+    """Nodes whose GPUs draw unlike power (count,): several programs share them, told or not."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        logged = np.log(np.maximum(watts, 1.0))[:, None]
+    middle = robust.grouped_median(logged, node, count)
+    apart = robust.grouped_median(np.abs(logged - middle[node]), node, count)[:, 0]
+    return np.asarray(apart > UNEVEN)
 
 
 def native_streams(rows: Rows) -> tuple[Stream, ...]:
@@ -171,11 +197,19 @@ def slopes_of(table: Table, streams: tuple[Stream, ...]) -> Floats:
     return cohort.slopes_of(table.shared.slopes, of.slope, PRIOR_SQUARES)
 
 
-def learn_slopes(table: Table, make: Ints, rest: Floats, covariate: Floats, slopes: Floats) -> None:
-    """Sum products and squares: what is left still moves with the covariate or it does not."""
-    usable = np.isfinite(rest) & np.isfinite(covariate)
+def learn_slopes(
+    table: Table, make: Ints, rest: Floats, covariate: Floats, slopes: Floats, least: Floats
+) -> None:
+    """Sum products and squares: what is left still moves with the covariate or it does not.
+
+    Healthy parts teach it, and none more than ``FAR`` spreads: one slow GPU that works while others
+    wait for it would teach the whole fleet that work slows clocks.
+    """
+    usable = np.isfinite(rest) & np.isfinite(covariate) & (table.tracks.opened == 0)
     m = rest.shape[1]
-    near = np.clip(np.where(usable, rest, 0.0), -0.1, 0.1)
+    spread = robust.spread(table.shared.spreads[0 :: state.CASES])
+    far = FAR * np.fmax(np.where(np.isfinite(spread), spread, 0.0), least)[make]
+    near = np.clip(np.where(usable, rest, 0.0), -far, far)
     with np.errstate(invalid="ignore"):
         product = np.where(usable, (near + slopes * covariate) * covariate, 0.0)
         square = np.where(usable, covariate**2, 0.0)

@@ -19,16 +19,17 @@ class Tracks(msgspec.Struct):
     """One row a unit, one column a stream (n, m).
 
     The hour that runs: ``total``, ``count``, ``plain_total`` and ``mixed`` (how many of its
-    samples are from a node that several jobs share). The day that runs: ``day_total`` over
-    ``day_weight`` hours. The own past: ``base`` with the ``blocks`` it was learned from,
-    ``first`` (the frozen commissioning baseline, NaN before it is), ``anchor`` (about which a
-    baseline learned anew must stay, NaN: anywhere), ``squares`` over ``freedom`` of the own
-    spread, as shares of the pooled one. The sums: ``level`` over hours and ``day_level`` over
-    days against the adapting baseline, ``first_level`` over days against the frozen one;
-    ``peak`` and ``day_peak`` their highest since they left zero. What is told of them: ``since``
-    (epoch seconds), ``shift`` over ``shifted`` blocks since then, ``calm`` blocks of recovery,
-    ``chance`` and ``day_chance`` (p-values), ``plain`` (the last hour's mean of what an operator
-    reads), ``opened`` (0 nothing, 1 told, 2 suspected).
+    samples are from a node that several jobs share). The block that runs: ``day_total`` over
+    ``day_weight`` hours. The baseline that adapts: ``base`` with the ``blocks`` (hours) it was
+    learned from, ``squares`` over ``freedom`` of the own spread, as shares of the pooled one.
+    The past that is scanned: the last ``ringed`` blocks in ``ring`` (n, m, RING), newest first,
+    and the mean ``past`` of ``known`` blocks before them; for how many blocks something is held
+    against the track (``run``); ``first`` (the frozen commissioning
+    baseline, NaN before it is). ``level`` is the sum over hours, ``day_level`` the height of the
+    scan; ``peak`` and ``day_peak`` their highest since they left zero. What is told of them:
+    ``since`` (epoch seconds), ``shift`` over ``shifted`` hours since then, ``calm`` hours of
+    recovery, ``chance`` and ``day_chance`` (p-values), ``plain`` (the last hour's mean of what an
+    operator reads), ``opened`` (0 nothing, 1 told, 2 suspected).
     """
 
     total: Small
@@ -39,13 +40,16 @@ class Tracks(msgspec.Struct):
     day_weight: Small
     base: Small
     blocks: Small
+    ring: Small
+    ringed: NDArray[np.uint8]
+    past: Small
+    known: Small
+    run: NDArray[np.uint8]
     first: Small
-    anchor: Small
     squares: Small
     freedom: Small
     level: Small
     day_level: Small
-    first_level: Small
     peak: Small
     day_peak: Small
     since: Doubles
@@ -58,6 +62,9 @@ class Tracks(msgspec.Struct):
     opened: NDArray[np.uint8]
 
 
+RING = 14
+"""Blocks that are kept one by one: three days and a half at work."""
+
 GPU, SHARED = "gpu", "gpu@node"
 """The tables of GPUs, and of what the GPUs of a node share."""
 
@@ -65,20 +72,25 @@ TOLD, SUSPECTED = 1, 2
 
 HOUR = ("total", "count", "plain_total", "mixed")
 DAY = ("day_total", "day_weight")
-SUMS = ("level", "day_level", "first_level", "peak", "day_peak", "shift", "shifted", "calm")
+SUMS = ("level", "day_level", "peak", "day_peak", "shift", "shifted", "calm")
+PAST = ("ringed", "past", "known", "run")
 
-FILL = dict.fromkeys(("first", "anchor", "since", "chance", "day_chance"), np.nan)
+FILL = dict.fromkeys(("first", "since", "chance", "day_chance"), np.nan)
 """What a new unit holds; 0 where nothing is said."""
+
+
+CASES = 9
+"""Kinds of deviations whose spreads are pooled: see ``Shared``."""
 
 
 class Shared(msgspec.Struct):
     """What the fleet shows of a table's streams: by kind of part (g kinds) and stream.
 
-    ``spreads`` (3 g, m, bins) counts the sizes of deviations of each kind: of hours on nodes with
-    one job, of hours on nodes that several jobs share (their parts do different work, and differ
-    for it), and of days. ``slopes`` (g, m, 2) sums products and squares of the covariate.
-    ``null`` (2, m, bins) counts the heights of excursions that ended, of units not suspected, in
-    ``days`` (2, m) at work: of the sum over hours, and of those over days.
+    ``spreads`` (CASES g, m, bins) counts the sizes of deviations of each kind: of hours on nodes
+    with one job, of hours on nodes that several jobs share (their parts do different work, and
+    differ for it), of blocks, and of each comparison of the scan. ``slopes`` (g, m, 2) sums
+    products and squares of the covariate. ``null`` (2, m, bins) counts the heights of excursions
+    that ended in ``days`` (2, m) at work: of the sum over hours, and of the scan.
     """
 
     spreads: Doubles
@@ -99,7 +111,8 @@ class Table(msgspec.Struct):
 class State(msgspec.Struct):
     """Everything between two steps.
 
-    ``makes`` are the kinds of parts met (SKU and model), ``most_w`` the most that each draws.
+    ``makes`` are the kinds of parts met (SKU and model), ``most_w`` the most that each draws,
+    ``make`` each row's by kind of table.
     ``watts`` (GPUs) is smoothed power. ``nodes`` with ``versions`` (a checksum of what a node runs
     and holds) and ``away`` (drained or down) tell when to learn anew. ``cut`` is
     the p-value at which a part was last called a suspect.
@@ -112,6 +125,7 @@ class State(msgspec.Struct):
     nodes: tuple[str, ...] = ()
     versions: NDArray[np.int64] = msgspec.field(default_factory=lambda: np.zeros(0, np.int64))
     away: NDArray[np.bool_] = msgspec.field(default_factory=lambda: np.zeros(0, np.bool_))
+    make: dict[str, NDArray[np.int64]] = {}
     tables: dict[str, Table] = {}
     cut: float = 0.0
 
@@ -120,10 +134,11 @@ def new_table(units: tuple[str, ...], streams: tuple[Stream, ...], makes: int) -
     """A table without any past."""
     n, m = len(units), len(streams)
     arrays: dict[str, Any] = {
-        name: np.full((n, m), FILL.get(name, 0.0), _type(name)) for name in Tracks.__struct_fields__
+        name: np.full(_shape(name, n, m), FILL.get(name, 0.0), _type(name))
+        for name in Tracks.__struct_fields__
     }
     shared = Shared(
-        np.zeros((3 * makes, m, robust.BINS)),
+        np.zeros((CASES * makes, m, robust.BINS)),
         np.zeros((makes, m, 2)),
         np.zeros((2, m, null.BINS)),
         np.zeros((2, m)),
@@ -132,26 +147,39 @@ def new_table(units: tuple[str, ...], streams: tuple[Stream, ...], makes: int) -
 
 
 def _type(name: str) -> type:
-    return {"since": np.float64, "opened": np.uint8}.get(name, np.float32)
+    counts = dict.fromkeys(("opened", "ringed", "run"), np.uint8)
+    return {"since": np.float64, **counts}.get(name, np.float32)
 
 
-def moved(tracks: Tracks, index: NDArray[np.intp] | None) -> Tracks:
-    """Tracks whose rows follow ``detect.state.follow``'s index; a copy to write to in any case."""
+def _shape(name: str, n: int, m: int) -> tuple[int, ...]:
+    return (n, m, RING) if name == "ring" else (n, m)
+
+
+def moved(tracks: Tracks, index: NDArray[np.intp]) -> Tracks:
+    """Tracks whose rows follow ``detect.state.follow``'s index; a copy to write to."""
     return Tracks(
         **{
-            name: getattr(tracks, name).copy()
-            if index is None
-            else carried(getattr(tracks, name), index, FILL.get(name, 0.0))
+            name: carried(getattr(tracks, name), index, FILL.get(name, 0.0))
             for name in Tracks.__struct_fields__
         }
     )
+
+
+def for_a_step(tracks: Tracks) -> Tracks:
+    """Tracks of which only the hour that runs may be written to; all else is the old one's."""
+    return msgspec.structs.replace(tracks, **{name: getattr(tracks, name).copy() for name in HOUR})
+
+
+def for_all(tracks: Tracks) -> Tracks:
+    """Tracks of which everything may be written to."""
+    return Tracks(**{name: getattr(tracks, name).copy() for name in Tracks.__struct_fields__})
 
 
 def widened(shared: Shared, makes: int) -> Shared:
     """What is shared, a copy to write to, with room for so many kinds of parts."""
     added = makes - shared.slopes.shape[0]
     return Shared(
-        np.pad(shared.spreads, ((0, 3 * added), (0, 0), (0, 0))),
+        np.pad(shared.spreads, ((0, CASES * added), (0, 0), (0, 0))),
         np.pad(shared.slopes, ((0, added), (0, 0), (0, 0))),
         shared.null.copy(),
         shared.days.copy(),
@@ -165,25 +193,32 @@ def forget(tracks: Tracks, rows: NDArray[np.bool_]) -> None:
 
 
 RELEARN_BLOCKS = 4.0
-"""What a baseline counts for after a change that should not alter the part itself."""
+"""Hours that a baseline counts for after a change that alters how a part runs."""
 
 
 def relearn(tracks: Tracks, rows: NDArray[np.bool_]) -> None:
-    """Units that run other versions: their baselines, the frozen one too, follow soon.
+    """Units that run other versions: what they were like is no measure of what they are.
 
-    They may not go far (``Stream.shift``), so that a fault is not learned with the new firmware;
-    what was accumulated stays.
+    What is held against a part already stays, with the past it is held against.
     """
-    known = rows[:, None] & (tracks.blocks > 0)
-    first = np.where(np.isfinite(tracks.first), tracks.first, tracks.base)
-    fresh = known & ~np.isfinite(tracks.anchor)
-    tracks.anchor = np.where(fresh, first, tracks.anchor)
+    known = rows[:, None] & (tracks.blocks > 0) & (tracks.opened == 0)
     tracks.blocks = np.where(known, np.minimum(tracks.blocks, RELEARN_BLOCKS), tracks.blocks)
-    tracks.first = np.where(known, np.float32(np.nan), tracks.first)
+    _drop(tracks, known)
+
+
+def _drop(tracks: Tracks, which: NDArray[np.bool_]) -> None:
+    """The scanned past and what was accumulated."""
+    for name in (*HOUR, *DAY, *SUMS, *PAST):
+        getattr(tracks, name)[which] = 0
+    for name in ("first", "since", "chance", "day_chance"):
+        getattr(tracks, name)[which] = np.nan
 
 
 REPAIRED_BLOCKS = 24.0
 """What a baseline counts for after a repair: it follows what is only a little different."""
+
+REPAIRED_KNOWN = 4.0
+"""Blocks that the scanned past then counts for."""
 
 
 def repaired(tracks: Tracks, rows: NDArray[np.bool_]) -> None:
@@ -194,18 +229,22 @@ def repaired(tracks: Tracks, rows: NDArray[np.bool_]) -> None:
     """
     known = rows[:, None] & (tracks.blocks > 0)
     tracks.blocks = np.where(known, np.minimum(tracks.blocks, REPAIRED_BLOCKS), tracks.blocks)
-    tracks.first = np.where(known, np.float32(np.nan), tracks.first)
-    for name in (*HOUR, *DAY, *SUMS):
-        getattr(tracks, name)[rows] = 0.0
+    _drop(tracks, np.broadcast_to(rows[:, None], known.shape))
+    tracks.past = np.where(known, tracks.base, tracks.past)
+    tracks.known = np.where(known, np.float32(REPAIRED_KNOWN), tracks.known)
     tracks.opened[rows] = 0
-    for name in ("since", "chance", "day_chance"):
-        getattr(tracks, name)[rows] = np.nan
+
+
+SCAN_SHARE = 0.8
+"""The sum over hours finds what is large, at almost any price; what is small needs the scan."""
 
 
 def chance(tracks: Tracks) -> Doubles:
-    """One p-value a track (n, m) of its two sums, NaN where there is none."""
-    least = np.fmin(tracks.chance, tracks.day_chance).astype(np.float64)
-    return np.asarray(np.minimum(2 * least, 1.0))
+    """One p-value a track (n, m), NaN where there is none: of the two looks, whose shares of what
+    may be chance are ``SCAN_SHARE`` and the rest."""
+    of_hours = tracks.chance.astype(np.float64) / (1 - SCAN_SHARE)
+    of_scan = tracks.day_chance.astype(np.float64) / SCAN_SHARE
+    return np.asarray(np.minimum(np.fmin(of_hours, of_scan), 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +254,6 @@ class Limits:
     bad: Doubles
     floor: Doubles
     drift: Doubles
-    shift: Doubles
     least: Doubles
     slope: Doubles
 
@@ -225,6 +263,6 @@ def limits(streams: tuple[Stream, ...]) -> Limits:
     return Limits(
         *(
             np.array([getattr(s, name) for s in streams])
-            for name in ("bad", "floor", "drift", "shift", "least_spread", "slope")
+            for name in ("bad", "floor", "drift", "least_spread", "slope")
         )
     )

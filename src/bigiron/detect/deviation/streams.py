@@ -25,10 +25,12 @@ class Stream:
     ``bad`` is the direction of trouble. ``fault`` is what a part shows that deviates alone,
     ``node_fault`` what a node shows whose parts deviate together; "" claims nothing, and the
     stream only bears witness. ``floor`` is the least shift that matters, ``drift`` the least
-    against the commissioning baseline, ``shift`` the most that a firmware change may move a
-    baseline, ``least_spread`` the smallest spread that is believed of an hour. ``slope`` is what
-    one unit of the covariate is expected to do until the fleet has shown it. ``work``: it depends
-    on the program, so that nodes are compared within a job alone.
+    against the commissioning baseline, ``least_spread`` the smallest spread that is believed of an
+    hour. ``slope`` is what one unit of the covariate is expected to do until the fleet has shown
+    it. ``work``: it depends on the program, so that nodes are compared within a job alone, and
+    parts of a node only where one job has it. ``weight`` is what the stream counts for among the
+    others of its part: what most faults show first, and what is looked for at small sizes, counts
+    more than what is plain when it happens.
     """
 
     name: str
@@ -37,11 +39,11 @@ class Stream:
     node_fault: str
     floor: float
     drift: float
-    shift: float
     least_spread: float
     slope: float = 0.0
     log: bool = True
     work: bool = False
+    weight: float = 1.0
     metrics: tuple[str, ...] = ()
 
 
@@ -52,14 +54,15 @@ GPU_STREAMS = (
     Stream(
         "thermal_resistance",
         *(HIGH, "thermal_degradation", "fan_failure"),
-        *(0.015, 0.03, 0.02, 0.004),
+        *(0.015, 0.03, 0.004),
         slope=1.0,
+        weight=6.0,
         metrics=("gpu_temp_celsius", "gpu_power_watts"),
     ),
     Stream(
         "memory_thermal_resistance",
         *(HIGH, "thermal_degradation", ""),
-        *(0.04, 0.06, 0.02, 0.004),
+        *(0.04, 0.06, 0.004),
         slope=0.8,
         work=True,
         metrics=("gpu_memory_temp_celsius", "gpu_power_watts"),
@@ -67,61 +70,62 @@ GPU_STREAMS = (
     Stream(
         "clock_uncapped",
         *(LOW, "slow_clock", "slow_clock"),
-        *(0.01, 0.02, 0.01, 0.002),
+        *(0.01, 0.02, 0.002),
+        weight=2.0,
         metrics=("gpu_sm_clock_hertz",),
     ),
     Stream(
         "clock_at_power_cap",
         *(LOW, "slow_clock", "slow_clock"),
-        *(0.01, 0.02, 0.01, 0.002),
+        *(0.01, 0.02, 0.002),
         work=True,
         metrics=("gpu_sm_clock_hertz",),
     ),
     Stream(
         "power_at_load",
         *(LOW, "", ""),
-        *(0.02, 0.05, 0.05, 0.005),
+        *(0.02, 0.05, 0.005),
         work=True,
         metrics=("gpu_power_watts",),
     ),
     Stream(
         "thermal_throttling",
         *(HIGH, "thermal_degradation", "fan_failure"),
-        *(0.01, 0.03, 0.0, 0.01),
+        *(0.01, 0.03, 0.01),
         log=False,
         metrics=("gpu_throttle_thermal_seconds_total", "gpu_clock_event_reasons"),
     ),
     Stream(
         "power_brake_throttling",
         *(HIGH, "power_brake", "power_brake"),
-        *(0.01, 0.03, 0.0, 0.01),
+        *(0.01, 0.03, 0.01),
         log=False,
         metrics=("gpu_throttle_hw_power_brake_seconds_total", "gpu_clock_event_reasons"),
     ),
     Stream(
         "other_throttling",
         *(HIGH, "slow_clock", "slow_clock"),
-        *(0.01, 0.03, 0.0, 0.01),
+        *(0.01, 0.03, 0.01),
         log=False,
         metrics=("gpu_throttle_reliability_seconds_total", "gpu_clock_event_reasons"),
     ),
     Stream(
         "gpu_fan_speed",
         *(LOW, "fan_failure", "fan_failure"),
-        *(0.03, 0.1, 0.1, 0.02),
+        *(0.03, 0.1, 0.02),
         metrics=("gpu_fan_speed_ratio",),
     ),
     Stream(
         "nvlink_bandwidth",
         *(LOW, "", ""),
-        *(0.05, 0.1, 0.1, 0.02),
+        *(0.05, 0.1, 0.02),
         work=True,
         metrics=("gpu_nvlink_bandwidth_bytes_per_second",),
     ),
     Stream(
         "pcie_bandwidth",
         *(LOW, "", ""),
-        *(0.05, 0.1, 0.1, 0.02),
+        *(0.05, 0.1, 0.02),
         work=True,
         metrics=("gpu_pcie_rx_bytes_per_second", "gpu_pcie_tx_bytes_per_second"),
     ),
@@ -131,27 +135,27 @@ NODE_STREAMS = (
     Stream(
         "rail_voltage",
         *(LOW, "power_brake", "power_brake"),
-        *(0.001, 0.004, 0.002, 0.0003),
+        *(0.0005, 0.002, 0.0003),
         slope=-0.002,
         metrics=("node_rail_volts",),
     ),
     Stream(
         "fan_speed",
         *(LOW, "fan_failure", "fan_failure"),
-        *(0.03, 0.1, 0.1, 0.01),
+        *(0.03, 0.1, 0.01),
         metrics=("node_fan_rpm",),
     ),
     Stream(
         "pump_speed",
         *(LOW, "fan_failure", "fan_failure"),
-        *(0.02, 0.05, 0.05, 0.005),
+        *(0.02, 0.05, 0.005),
         work=True,
         metrics=("node_pump_rpm",),
     ),
     Stream(
         "scrape_latency",
         *(HIGH, "", ""),
-        *(0.2, 0.5, 0.3, 0.05),
+        *(0.2, 0.5, 0.05),
         metrics=("node_scrape_duration_seconds",),
     ),
 )
@@ -247,7 +251,7 @@ def _clocks(panel: Panel, rows: Rows, power: Floats) -> None:
     panel.values[:, CAPPED] = np.where(capped, logged, np.nan)
     panel.values[:, POWER] = np.where(working & ~capped & ~slowed, np.log(power), np.nan)
     panel.plain[:, POWER] = power
-    for at in (FREE, CAPPED, POWER):
+    for at in (CAPPED, POWER):
         panel.covariates[:, at] = active
     for at in (FREE, CAPPED):
         panel.plain[:, at] = clock
@@ -285,7 +289,7 @@ def _bandwidth(panel: Panel, rows: Rows) -> None:
         panel.plain[:, at] = shown
 
 
-RAIL_LOAD = 0.7
+RAIL_LOAD = 0.5
 """A rail that sags does so under load, and each supply gives way to load a little differently:
 below this share of the power its node's GPUs may draw, a rail tells nothing."""
 
