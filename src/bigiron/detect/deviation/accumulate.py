@@ -44,6 +44,9 @@ blocks have heavy tails: most are alike, and now and then a job is unlike all ot
 CLIP = 4.0
 """An hour adds at most so many standard deviations to its sum: a burst is not a trend."""
 
+FAR_HOUR = 4.0
+"""An hour counts in its block at most so many standard deviations: one wild hour is no change."""
+
 OWN_FREEDOM = 10.0
 """The pooled spread counts for so many blocks against the unit's own (methods.md 3.1)."""
 
@@ -224,7 +227,8 @@ def _fast(tracks: Tracks, shared: Shared, hour: Hour, of: Limits) -> None:
 def _scan(tracks: Tracks, shared: Shared, make: Ints, hour: Hour, of: Limits) -> Flags:
     """The blocks that ended are held against those before; whose block ended (n, m)."""
     weight = np.where(hour.learned, hour.weight, 0.0)
-    shown = np.where(hour.learned, hour.mean + tracks.base, 0.0)
+    near = np.clip(hour.mean, -FAR_HOUR * hour.hourly, FAR_HOUR * hour.hourly)
+    shown = np.where(hour.learned, near + tracks.base, 0.0)
     tracks.day_total = (tracks.day_total + weight * shown).astype(np.float32)
     tracks.day_weight = (tracks.day_weight + weight).astype(np.float32)
     ended = tracks.day_weight >= BLOCK_HOURS

@@ -24,10 +24,15 @@ def fault_of(stream: Stream, kind: str) -> str:
 
 
 def decide(after: State, budget: Budget, nodes: int) -> None:
-    """Open and close what each table's streams say; ``after`` is written to."""
+    """Open and close what each table's streams say; ``after`` is written to.
+
+    What stands already makes no room for more: a fleet with twenty faults may not raise twenty
+    times the false ones.
+    """
     chances = {kind: _claiming(kind, table) for kind, table in after.tables.items()}
     combined = {kind: cauchy(p, _weights(after.tables[kind])) for kind, p in chances.items()}
-    every = np.concatenate([*combined.values(), np.zeros(0)])
+    new = [np.where(_stands(after.tables[kind]), np.nan, p) for kind, p in combined.items()]
+    every = np.concatenate([*new, np.zeros(0)])
     after.cut = cutoff(every, budget.q(nodes))
     for kind, table in after.tables.items():
         of_row, p = combined[kind][:, None], chances[kind]
@@ -45,6 +50,10 @@ def _claiming(kind: str, table: Table) -> Floats:
     """The chances of the streams that may claim something, NaN of the others."""
     claims = np.array([bool(fault_of(BY_NAME[name], kind)) for name in table.streams])
     return np.where(claims, chance(table.tracks), np.nan)
+
+
+def _stands(table: Table) -> NDArray[np.bool_]:
+    return np.asarray((table.tracks.opened == SUSPECTED).any(axis=1))
 
 
 def _weights(table: Table) -> Floats:
