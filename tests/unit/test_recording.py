@@ -241,3 +241,45 @@ def test_a_long_recording_is_read_in_stretches(
     assert temps(whole) == temps(short) == [float(h % 50) for h in range(hours + 1)]
     table(folder, "DCGM_FI_DEV_GPU_TEMP", rows[::-1])
     assert temps(Recording(folder, stretch_rows=1000)) == temps(whole)
+
+
+HEADER = "JobIDRaw|User|State|ExitCode|Submit|Start|End|NNodes|NodeList|Partition|Restarts"
+
+
+def job_row(id_: str, start: int, end: int, nodes: str = "p[01-02]") -> str:
+    """A job that runs from one step to another."""
+    times = [(START + step * STEP).isoformat() for step in (start, start, end)]
+    return f"{id_}|ann|COMPLETED|0:0|{'|'.join(times)}|2|{nodes}|batch|0"
+
+
+def jobs_of(folder: Path, *rows: str) -> tuple[list[tuple[str, int, int]], list[str]]:
+    """Each attempt as told, by step, and what was noted."""
+    (folder / "jobs.psv").write_text("\n".join((HEADER, *rows)) + "\n")
+    recording = Recording(folder)
+    ended = [j for b in recording.batches() for j in b.jobs if j.end is not None]
+    steps = [
+        (j.id, int((j.start - START) / STEP), int((j.end - START) / STEP))
+        for j in ended
+        if j.start is not None and j.end is not None
+    ]
+    return steps, [f"{note.source}: {note.what}" for note in recording.notes]
+
+
+def test_attempts_of_one_job_that_overlap_follow_one_another_and_are_named(folder: Path) -> None:
+    steps, notes = jobs_of(folder, job_row("71", 1, 8), job_row("71", 4, 10), job_row("72", 2, 6))
+    assert sorted(steps) == [("71", 1, 4), ("71", 4, 10), ("72", 2, 6)]
+    (note,) = notes
+    assert "jobs.psv: job 71: two attempts of it overlap" in note
+
+
+def test_a_requeued_job_and_jobs_that_share_a_node_are_no_error(folder: Path) -> None:
+    steps, notes = jobs_of(folder, job_row("71", 1, 4), job_row("71", 4, 9), job_row("73", 1, 9))
+    assert len(steps) == 3
+    assert notes == []
+
+
+def test_a_job_told_twice_and_one_that_ends_before_it_begins_are_left_out(folder: Path) -> None:
+    steps, notes = jobs_of(folder, job_row("71", 1, 4), job_row("71", 1, 4), job_row("74", 6, 2))
+    assert steps == [("71", 1, 4)]
+    assert any("job 71: row told twice" in note for note in notes)
+    assert any("job 74: row left out: it ends at" in note for note in notes)

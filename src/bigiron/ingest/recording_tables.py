@@ -29,6 +29,7 @@ from bigiron.nodesets import unfold
 
 T = TypeVar("T")
 _EVER = datetime.min.replace(tzinfo=UTC)
+_LATEST = datetime.max.replace(tzinfo=UTC)
 
 
 class FactLine(msgspec.Struct, frozen=True):
@@ -85,12 +86,36 @@ class Tables:
         return self._ordered("checks.jsonl", checks, lambda c: c.time)
 
     def jobs(self) -> list[Job]:
-        """jobs.psv."""
+        """jobs.psv: one attempt of a job at a time, none that ends before it begins."""
         path = self._folder / "jobs.psv"
         if not path.exists():
             return []
         read = SacctTable().read(self._document("jobs.psv"))
-        return list(self._kept(read, Job))
+        return self._one_at_a_time(list(self._kept(read, Job)))
+
+    def _one_at_a_time(self, jobs: list[Job]) -> list[Job]:
+        """Attempts of one job that overlap: the earlier is taken to end where the next begins.
+
+        Different jobs on one node are no error: nodes are shared.
+        """
+        source = f"{self._label}/jobs.psv"
+        kept: dict[str, list[Job]] = {}
+        for job in sorted(jobs, key=lambda j: (j.start or _LATEST, j.end or _LATEST)):
+            if job.start is not None and job.end is not None and job.end < job.start:
+                what = f"row left out: it ends at {job.end:%Y-%m-%d %H:%M:%S}, before it begins"
+                self.notes.append(Note(f"{source}: job {job.id}", what))
+                continue
+            attempts = kept.setdefault(job.id, [])
+            before = attempts[-1] if attempts else None
+            if before is not None and _overlap(before, job):
+                if (before.start, before.end) == (job.start, job.end):
+                    self.notes.append(Note(f"{source}: job {job.id}", "row told twice, left out"))
+                    continue
+                what = "two attempts of it overlap; the first is taken to end where the next begins"
+                self.notes.append(Note(f"{source}: job {job.id}", what))
+                attempts[-1] = msgspec.structs.replace(before, end=job.start)
+            attempts.append(job)
+        return [job for attempts in kept.values() for job in attempts]
 
     def events(self, log: KernelLog) -> list[Event]:
         """logs/kernel.log: what it means, in order of time; lines without a time are left out."""
@@ -162,6 +187,13 @@ class Tables:
             self.notes.append(Note(f"{self._label}/{name}", "rows out of order of time, sorted"))
             rows = sorted(rows, key=lambda row: key(row) or _EVER)
         return rows
+
+
+def _overlap(before: Job, after: Job) -> bool:
+    """Whether an attempt still runs, or never began to, when the next begins."""
+    if before.start is None or after.start is None:
+        return before.start == after.start
+    return before.end is None or before.end > after.start
 
 
 def _named(row: dict[str, str], column: str) -> str:
