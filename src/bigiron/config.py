@@ -8,6 +8,7 @@ file, the key and what was wanted.
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from datetime import date, time
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
@@ -216,10 +217,19 @@ def parse(text: str, file: str) -> Config:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(file, "", f"not TOML: {error}") from error
     try:
-        return msgspec.convert(data, Config)
+        return msgspec.convert(_told(data), Config)
     except msgspec.ValidationError as error:
         key, wanted = _explain(str(error))
         raise ConfigError(file, key, wanted) from error
+
+
+def _told(value: Any) -> Any:
+    """A TOML value with its dates as the text they were written as: all times are texts here."""
+    if isinstance(value, dict):
+        return {key: _told(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_told(inner) for inner in value]
+    return value.isoformat() if isinstance(value, date | time) else value
 
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>[^`]+)`")

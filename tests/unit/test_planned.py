@@ -66,3 +66,19 @@ def test_a_turn_ends_when_the_scheduler_says_so_and_is_remembered_for_a_day() ->
 def test_work_that_is_over_is_told_once_its_grace_is() -> None:
     assert Calendar(NOW, [work(-3, -1)], {}).late("a1") is not None
     assert Calendar(NOW, [work(-3, -0.2)], {}).late("a1") is None
+
+
+def test_a_turn_of_another_day_takes_nothing_from_the_work_of_today() -> None:
+    turns = {"a1": Away(NOW - 50 * HOUR, NOW - 49 * HOUR, "work on it")}
+    calendar = Calendar(NOW, [work(-3, 2)], {}, turns)
+    assert calendar.during("a1", NOW - HOUR)
+    assert calendar.during("a1", NOW - 49.5 * HOUR)
+    assert not calendar.during("a1", NOW - 10 * HOUR)
+    assert calendar.excuses("a1", NOW - HOUR) is not None
+
+
+def test_how_long_a_turn_is_remembered_is_for_who_asks_to_say() -> None:
+    back = {"a1": NodeState("a1", "idle", since=NOW - HOUR)}
+    turns = {"a1": Away(NOW - 50 * HOUR, NOW - 49 * HOUR, "work on it")}
+    assert away(turns, back, NOW) == {}
+    assert away(turns, back, NOW, 3 * 24 * HOUR) == turns

@@ -27,7 +27,7 @@ from bigiron.config import (
     SlurmConfig,
 )
 from bigiron.faults import use
-from bigiron.hub.golden import with_golden
+from bigiron.hub.golden_file import ended, with_golden
 from bigiron.hub.lock import Lock
 from bigiron.hub.loop import Hub
 from bigiron.hub.runner import Pace, run, utc_now
@@ -125,12 +125,12 @@ def _run(config: Config, asked: Sequence[Source], folder: Path, pace: Pace) -> i
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     with Lock(folder), Ledger(folder) as ledger:
-        limits = memory_limits(config)
+        limits, declared = memory_limits(config), with_golden(settings(config), folder)
         samples = _samples(config, folder)
         live = Hub(
             ledger,
             utc_now(),
-            with_golden(settings(config), folder),
+            declared,
             limits,
             samples=samples,
             tell=lambda change: _tell(change, console),
@@ -140,6 +140,8 @@ def _run(config: Config, asked: Sequence[Source], folder: Path, pace: Pace) -> i
             "should be done is written down, nothing is carried out."
         )
         console.print(f"Watches {', '.join(watched(config))}.")
+        for text in ended(declared.exempt, utc_now()):
+            console.print(f"Note: {printable(text)}.", markup=False)
         before = len(ledger.open_findings())
         stand = "1 finding stands" if before == 1 else f"{before} findings stand"
         console.print(f"{stand} from before.")

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bigiron.detect.hygiene import Clean
+    from bigiron.detect.planned import Away
 
 Key = tuple[str, str]
 """Node and device name ("" is the node itself)."""
@@ -161,7 +162,8 @@ class Window:
     names the nodes that have new events since the last look; None if all are to be looked at.
     ``standing`` are the keys of the findings that stand, whose end alone is news; None if they
     are not told. ``facts_at`` counts the changes of facts, by name, and of nodes and devices,
-    under ""; None if they are not counted.
+    under ""; None if they are not counted. ``away`` tells who was out of service of late, as
+    far as the turn before knew.
     """
 
     now: datetime
@@ -181,6 +183,7 @@ class Window:
     touched: frozenset[str] | None = None
     standing: Collection[str] | None = None
     facts_at: Mapping[str, int] | None = None
+    away: Mapping[str, "Away"] = field(default_factory=dict)
 
     def stands(self, key: str) -> bool:
         """Whether the end of the finding with this key would be news."""

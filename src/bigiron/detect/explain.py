@@ -13,7 +13,7 @@ import msgspec
 
 from bigiron.detect import Window
 from bigiron.detect.claims import Asks, claim
-from bigiron.detect.planned import Away, Calendar, away
+from bigiron.detect.planned import REMEMBERED, Away, Calendar, away
 from bigiron.detect.settle import Open
 from bigiron.detect.shared_cause import families
 from bigiron.detect.shared_cause.places import levels
@@ -121,7 +121,7 @@ class _Stage:
         self.recoveries = list(recoveries)
         self.events_only = events_only
         self.opened = {held.finding.key: (id_, held) for id_, held in standing.items()}
-        self.away = away(state.away, window.states, self.now)
+        self.away = away(state.away, window.states, self.now, REMEMBERED)
         self.calendar = Calendar(self.now, window.maintenance, window.states, self.away)
         self.causes = dict(state.causes)
         self.held: dict[str, Held] = {}

@@ -23,6 +23,9 @@ EARLY = timedelta(minutes=5)
 LONG_OVER = timedelta(days=1)
 """Work that ended longer ago says nothing about today."""
 
+REMEMBERED = timedelta(days=8)
+"""What a node came back with from its turn may be asked for so long: a rollout lasts a week."""
+
 TAKEN_FOR_IT = timedelta(minutes=5)
 """What shows this soon after a node was drained is likely why it was: checks drain at once, and
 logs and samples of the same moment come later."""
@@ -48,9 +51,15 @@ class Planned(NamedTuple):
 
 
 def away(
-    before: Mapping[str, Away], states: Mapping[str, NodeState], now: datetime
+    before: Mapping[str, Away],
+    states: Mapping[str, NodeState],
+    now: datetime,
+    kept: timedelta = LONG_OVER,
 ) -> dict[str, Away]:
-    """Who is, or lately was, out of service by an operator's or the scheduler's calendar's word."""
+    """Who is, or lately was, out of service by an operator's or the scheduler's calendar's word.
+
+    ``kept`` is how long a turn that is over is remembered.
+    """
     after: dict[str, Away] = {}
     for node, known in before.items():
         state = states.get(node)
@@ -58,7 +67,7 @@ def away(
         if known.until is None and not out:
             back = (state.since if state is not None else None) or now
             after[node] = msgspec.structs.replace(known, until=back)
-        elif out or (known.until is not None and now - known.until <= LONG_OVER):
+        elif out or (known.until is not None and now - known.until <= kept):
             after[node] = known
     for node, state in states.items():
         if state.state in OUT:
@@ -133,9 +142,15 @@ class Calendar:
         """Whether something that happened then fell into planned work, however long ago."""
         turn = self._turns.get(node)
         if turn is not None and turn.since <= time:
-            return turn.until is None or time <= turn.until + GRACE
-        works = self._of_node.get(node, ())
-        return any(work.start - EARLY <= time <= work.end + GRACE for work in works)
+            if turn.until is None or time <= turn.until + GRACE:
+                return True
+        else:
+            turn = None
+        return any(
+            work.start - EARLY <= time <= work.end + GRACE
+            and (turn is None or turn.since < work.start - EARLY)
+            for work in self._of_node.get(node, ())
+        )
 
     def late(self, node: str) -> Maintenance | None:
         """The window of work on a node that ended last, its grace over, too; None if none did."""

@@ -1,49 +1,60 @@
-"""The golden config of a fleet: derived from what nearly all hold, declared, shown, compared.
+"""The golden config of a fleet: derived from what nearly all hold, shown, compared.
 
 Works on what a hub's ledger knows, or on a recording's tables, at one moment.
 """
 
-import os
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
-from bigiron.config import Config, GoldenConfig, parse
-from bigiron.detect import Declared, Exempt, Window
+from bigiron.detect import Window
 from bigiron.detect.golden import golden as drifts
-from bigiron.detect.golden.facts import label, relevant
-from bigiron.detect.golden.pools import NODE, Pool, all_pools, consensus, declared
-from bigiron.errors import ConfigError, NoData, Permanent
+from bigiron.detect.golden.facts import ONLY_DECLARED, Relevant, proper, relevant
+from bigiron.detect.golden.pools import NODE, Like, Pool, all_pools, consensus, declared
+from bigiron.detect.golden.values import fits, said
+from bigiron.errors import NoData
 from bigiron.hub.memory import Memory
-from bigiron.hub.settings import declared as declares
-from bigiron.hub.settings import exempted
-from bigiron.hub.turn import Settings
 from bigiron.ingest.recording_tables import Tables
 from bigiron.model import Batch, FactValue, Finding
 from bigiron.store.reading import Reading
 
-FILE = "golden.toml"
-"""In a hub's folder: what was declared with `bigiron golden declare`."""
-
 RECORDING = "recording.toml"
+SHOWN = 5
+"""So many values are told where there is no consensus."""
 
 
-class Row(NamedTuple):
+class Row(msgspec.Struct, frozen=True):
     """One fact of one kind of part: what it should be, who says so, how many hold it."""
 
     sku: str
     role: str
     kind: str
     model: str
+    place: str
     fact: str
     should: str
     holds: str
     by: str
     effect: str
+    weight: str
+
+
+class Table(msgspec.Struct, frozen=True):
+    """What one kind of part of one SKU and role is derived to be.
+
+    ``held`` is by how many nodes, for each fact; ``undecided`` are the facts without a golden
+    value, and why they have none.
+    """
+
+    sku: str
+    role: str
+    kind: str
+    model: str
+    facts: Mapping[str, FactValue]
+    held: Mapping[str, str]
+    undecided: Mapping[str, str]
 
 
 def known(folder: Path, at: datetime | None = None) -> Window:
@@ -71,10 +82,46 @@ def _recorded(folder: Path, at: datetime | None) -> list[Batch]:
     times = [f.time for f in facts if f.time is not None]
     if not times:
         raise NoData(f"{folder}: no facts are known" + (f" at {at.isoformat()}" if at else ""))
-    work = tuple(tables.maintenance())
+    end = at or max(times)
+    work = tuple(work for work in tables.maintenance() if work.start <= end)
+    states = tuple(s for s in tables.states() if s.time is not None and s.time <= end)
     nodes, devices = tuple(tables.nodes()), tuple(tables.devices())
     first = Batch(min(times), folder.name, nodes=nodes, devices=devices, maintenance=work)
-    return [first, Batch(max(times), folder.name, facts=tuple(facts))]
+    return [first, Batch(max(times), folder.name, facts=tuple(facts), states=states)]
+
+
+def tables(window: Window) -> list[Table]:
+    """What nearly all hold, by SKU, role, kind and model of part."""
+    pools: dict[Like, list[Pool]] = {}
+    for pool in all_pools(window):
+        if not pool.like.place:  # a fact of one place is compared there, and declared nowhere
+            pools.setdefault(pool.like, []).append(pool)
+    return [_table(like, of) for like, of in sorted(pools.items())]
+
+
+def _table(like: Like, pools: Sequence[Pool]) -> Table:
+    facts: dict[str, FactValue] = {}
+    held: dict[str, str] = {}
+    undecided: dict[str, str] = {}
+    for pool in pools:
+        value, count = consensus(pool), len(pool.nodes)
+        if proper(pool.name) in ONLY_DECLARED:
+            undecided[pool.name] = "it moves with load"
+        elif value is not None:
+            facts[pool.name] = pool.shown[value]
+            held[pool.name] = f"{pool.agreeing(value)} of {count} nodes"
+        else:
+            undecided[pool.name] = _undecided(pool)
+    return Table(like.sku, like.role, like.kind or NODE, like.model, facts, held, undecided)
+
+
+def _undecided(pool: Pool) -> str:
+    """Why there is no golden value, and what is held."""
+    shown = sorted(pool.counts.items(), key=lambda one: (-one[1], str(one[0])))
+    told = ", ".join(f"{_toml(pool.shown[v])} on {n}" for v, n in shown[:SHOWN])
+    more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
+    why = "too few nodes to say" if len(pool.counts) == 1 else "no consensus"
+    return f"{why}: {told}{more} of {len(pool.nodes)} nodes"
 
 
 def derive(window: Window) -> str:
@@ -85,115 +132,68 @@ def derive(window: Window) -> str:
         "# A fact is golden if nearly surely more than nine in ten of its like hold it.",
         "# Read it, change it, then: bigiron golden declare FILE",
     ]
-    tables: dict[tuple[str, ...], list[Pool]] = {}
-    for pool in all_pools(window):
-        tables.setdefault(pool.like[:4], []).append(pool)
-    for (sku, role, kind, model), pools in sorted(tables.items()):
-        lines += ["", "[[golden]]", f"sku = {_toml(sku)}", f"role = {_toml(role)}"]
-        lines += [f"kind = {_toml(kind or NODE)}", f"model = {_toml(model)}", "[golden.facts]"]
-        lines += [line for pool in pools for line in _line(pool)]
+    for table in tables(window):
+        lines += ["", "[[golden]]", f"sku = {_toml(table.sku)}", f"role = {_toml(table.role)}"]
+        lines += [f"kind = {_toml(table.kind)}", f"model = {_toml(table.model)}"]
+        lines += ["[golden.facts]", *_lines(table)]
     return "\n".join(lines) + "\n"
 
 
-def _line(pool: Pool) -> Iterator[str]:
-    count = len(pool.nodes)
-    value = consensus(pool)
-    if pool.like.place:
-        return  # a fact of one place is compared at each place, and declared nowhere
-    if value is not None:
-        agreeing = sum(values == {value} for values in pool.nodes.values())
-        yield f"{pool.name} = {_toml(value)}  # {agreeing} of {count} nodes"
-        return
-    shown = sorted(pool.counts.items(), key=lambda one: (-one[1], str(one[0])))[:5]
-    told = ", ".join(f"{_toml(v)} on {n}" for v, n in shown)
-    why = "too few nodes to say" if len(pool.counts) == 1 else "no consensus"
-    yield f"# {pool.name}: {why}: {told} of {count} nodes"
+def _lines(table: Table) -> Iterator[str]:
+    for name in sorted({*table.facts, *table.undecided}):
+        if name in table.facts:
+            yield f"{_key(name)} = {_toml(table.facts[name])}  # {table.held[name]}"
+        else:
+            yield f"# {_key(name)}: {table.undecided[name]}"
+
+
+def _key(name: str) -> str:
+    """A key of TOML: bare where it may be, else quoted: ``"env.NCCL_DEBUG"`` is one name."""
+    bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if bare else _toml(name)
 
 
 def _toml(value: FactValue) -> str:
-    """A value in TOML; JSON's strings are TOML's."""
-    return msgspec.json.encode(value).decode()
+    """A value in TOML; JSON's texts are TOML's, but for the one character that TOML escapes."""
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007F")
 
 
 def rows(window: Window) -> list[Row]:
-    """Every fact that matters: what it should be and by whose word."""
-    found = []
+    """Every fact that matters: what it should be and by whose word; the heaviest first."""
+    found: list[tuple[int, Row]] = []
     for pool in all_pools(window):
-        allowed = declared(window, pool.held[0].key, pool.name)
-        value = consensus(pool)
-        usual = pool.usual
-        holds = f"{pool.counts[usual]} of {len(pool.nodes)}"
-        if allowed is not None:
-            should, by = " or ".join(map(str, allowed)), "declared"
-            held = sum(any(str(v) == str(a) for a in allowed for v in vs) for vs in _sets(pool))
-            holds = f"{held} of {len(pool.nodes)}"
-        elif value is not None:
-            should, by = str(value), "derived"
-        else:
-            should, by = f"({usual})", "no consensus"
-        known_as = relevant(pool.name)
-        effect = known_as.effect if known_as is not None else label(pool.name)
-        found.append(Row(*pool.like[:4], pool.name, should, holds, by, effect))
-    return found
+        matters = relevant(pool.name)
+        if matters is not None:
+            found.append((matters.weight.rank, _row(window, pool, matters)))
+    found.sort(key=lambda one: (one[1].sku, one[1].role, one[1].kind, one[1].model, one[0]))
+    return [row for _, row in found]
 
 
-def _sets(pool: Pool) -> Sequence[frozenset[FactValue]]:
-    return list(pool.nodes.values())
+def _row(window: Window, pool: Pool, matters: Relevant) -> Row:
+    allowed = declared(window, pool.held[0].key, pool.name)
+    value, total = consensus(pool), len(pool.nodes)
+    holds, by = f"{pool.agreeing(pool.usual)} of {total}", "derived"
+    should = pool.said(value) if value is not None else ""
+    if allowed is not None:
+        should, by = " or ".join(said(pool.name, v) for v in allowed), "declared"
+        wrong = {h.key[0] for h in pool.held if not fits(pool.name, h.fact.value, allowed)}
+        holds = f"{total - len(wrong)} of {total}"
+    elif proper(pool.name) in ONLY_DECLARED:
+        should, by = "", "not compared"
+    elif value is None:
+        should, by = f"({pool.said(pool.usual)})", "no consensus"
+    sku, role, kind, model, place = pool.like
+    said_by = (pool.name, should, holds, by, matters.effect, matters.weight)
+    return Row(sku, role, kind or NODE, model, place, *said_by)
 
 
 def differences(window: Window) -> list[Finding]:
-    """What differs now, and the rollouts that go on."""
+    """What differs now, the heaviest first, and the rollouts that go on."""
     found = [f for f in drifts(window) if isinstance(f, Finding)]
-    return sorted(found, key=lambda f: (bool(f.subject.by), f.subject.key, f.fault))
+    return sorted(found, key=lambda f: (bool(f.subject.by), _weight(f), f.subject.key, f.fault))
 
 
-def check(text: str, name: str) -> Config:
-    """A golden file. Raises ConfigError where it is none or holds anything else."""
-    config = parse(text, name)
-    if msgspec.structs.replace(config, golden=(), golden_exception=()) != Config():
-        raise ConfigError(name, "", "a golden file holds [[golden]] and [[golden_exception]] only")
-    if not config.golden and not config.golden_exception:
-        raise ConfigError(name, "", "nothing is declared: wanted [[golden]] tables")
-    exempted(config)
-    return config
-
-
-def declare(folder: Path, text: str, name: str) -> Config:
-    """Keep a golden file in a hub's folder, whole or not at all. Raises ConfigError, Permanent."""
-    config = check(text, name)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(dir=folder, prefix=f".{FILE}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(draft).replace(folder / FILE)
-    except OSError as error:
-        raise Permanent(f"{error.filename or folder}: {error.strerror}") from error
-    return config
-
-
-def declared_in(folder: Path) -> tuple[tuple[Declared, ...], tuple[Exempt, ...]]:
-    """What a hub's folder declares; nothing where it has no golden file. Raises ConfigError."""
-    path = folder / FILE
-    if not path.exists():
-        return (), ()
-    try:
-        config = check(path.read_text("utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(str(path), "", f"cannot be read: {error}") from error
-    return tuple(map(declares, config.golden)), exempted(config)
-
-
-def with_golden(settings: Settings, folder: Path) -> Settings:
-    """The settings with what a hub's folder declares. Raises ConfigError."""
-    told, exempt = declared_in(folder)
-    return msgspec.structs.replace(
-        settings, declared=(*settings.declared, *told), exempt=(*settings.exempt, *exempt)
-    )
-
-
-def counted(golden: Sequence[GoldenConfig]) -> int:
-    """How many facts some tables declare."""
-    return sum(len(one.facts) for one in golden)
+def _weight(finding: Finding) -> int:
+    """How heavy what differs is: 0 stops or corrupts jobs."""
+    matters = relevant(finding.fault.split(".", 2)[-1])
+    return matters.weight.rank if matters is not None else 9

@@ -146,7 +146,7 @@ class Reading:
     def configuration(self) -> Batch:
         """All nodes, devices and facts, and the planned work."""
         work = self._all(select(schema.maintenance), rows.maintenance_of)
-        with explained(self.path):
+        with explained(self.path), self._connection.begin():
             told = tuple(recall.facts(self._connection))
         return Batch(
             max((f.time for f in told if f.time is not None), default=datetime.now(UTC)),

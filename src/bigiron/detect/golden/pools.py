@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from bigiron.detect import Key, Window
 from bigiron.detect.consensus import share_above
-from bigiron.detect.golden import facts
+from bigiron.detect.golden import facts, values
 from bigiron.detect.golden.facts import Relevant
+from bigiron.detect.words import kind_of
 from bigiron.model import Fact, FactValue
 
 CONSENSUS = 0.9
@@ -22,15 +23,19 @@ MIN_UNANIMOUS = 8
 """With fewer than 20 nodes all others must agree, and there must be at least eight."""
 
 
+SETTLED = 0.75
+"""So many of the others must not themselves have changed: a fleet in motion has no golden value."""
+
 NODE = "node"
 """The kind by which declared facts are about nodes themselves."""
 
 
 class Held(NamedTuple):
-    """One subject's value of a fact."""
+    """One subject's fact, and the value it counts as."""
 
     key: Key
     fact: Fact
+    value: FactValue
 
 
 class Like(NamedTuple):
@@ -47,7 +52,7 @@ class Like(NamedTuple):
 class Pool:
     """The subjects that should share a fact's value; ``nodes`` hold these values.
 
-    ``counts`` is by node: on how many each value was seen.
+    ``counts`` is by node: on how many each value was seen; ``shown`` is how each is written.
     """
 
     name: str
@@ -56,6 +61,7 @@ class Pool:
     held: Sequence[Held]
     nodes: Mapping[str, frozenset[FactValue]]
     counts: Mapping[FactValue, int]
+    shown: Mapping[FactValue, FactValue]
 
     @property
     def usual(self) -> FactValue:
@@ -66,23 +72,35 @@ class Pool:
         """Since when each node has held a value; those for which that is known."""
         times: dict[str, datetime] = {}
         for held in self.held:
-            if held.fact.value == value and held.fact.time is not None:
+            if held.value == value and held.fact.time is not None:
                 node = held.key[0]
                 times[node] = min(held.fact.time, times.get(node, held.fact.time))
         return times
 
+    def agreeing(self, value: FactValue) -> int:
+        """On how many nodes nothing else was seen."""
+        return sum(held == {value} for held in self.nodes.values())
+
+    def said(self, value: FactValue) -> str:
+        """A value as people write it, with its unit."""
+        return values.said(self.name, self.shown.get(value, value))
+
+
+Differing = Mapping[tuple[str, str, tuple[FactValue, ...]], Sequence[Held]]
+"""What is not as declared, by node, fact and what is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """The facts: what is not as declared, by node, name and what is; and pools that differ."""
+    """The facts: what is not as declared, and the pools that differ."""
 
-    differing: Mapping[tuple[str, str, tuple[FactValue, ...]], Sequence[Held]]
+    differing: Differing
     pools: Sequence[Pool]
 
 
 Told = Set[tuple[str, str, str]]
 Exempted = Mapping[tuple[str, str], Sequence[FactValue]]
-"""By node and fact: the values that are excused; none is any."""
+"""By node and fact, by its proper name: the values that are excused; none is any."""
 
 _SORTED: dict[str, tuple[object, object, Sorted]] = {}
 """The newest of each fact, used again while nothing it rests on changes: only saved work."""
@@ -118,9 +136,8 @@ def _names(window: Window) -> list[str]:
 
 def _sort(window: Window, name: str, told: Told, exempt: Exempted) -> Sorted:
     """One fact, sorted."""
-    relevant = _matters(name)
     event = facts.TOLD_AS.get(name, "")
-    pools: dict[Like, list[Held]] = {}
+    pools: dict[Like, list[tuple[Key, Fact]]] = {}
     differing: dict[tuple[str, str, tuple[FactValue, ...]], list[Held]] = {}
     for key, of_key in window.facts.items():
         fact = of_key.get(name)
@@ -130,23 +147,33 @@ def _sort(window: Window, name: str, told: Told, exempt: Exempted) -> Sorted:
             continue
         allowed = declared(window, key, name)
         if allowed is None and name not in facts.ONLY_DECLARED:
-            pools.setdefault(like(window, key, name), []).append(Held(key, fact))
-        elif allowed is not None and not facts.fits(fact.value, allowed, relevant.order):
-            differing.setdefault((key[0], name, allowed), []).append(Held(key, fact))
+            pools.setdefault(like(window, key, name), []).append((key, fact))
+        elif allowed is not None and not values.fits(name, fact.value, allowed):
+            held = Held(key, fact, values.comparable(name, fact.value))
+            differing.setdefault((key[0], name, allowed), []).append(held)
     pooled = (pool(name, of, held) for of, held in pools.items())
     return Sorted(differing, [p for p in pooled if len(p.counts) > 1])
 
 
-def pool(name: str, of: Like, every: Sequence[Held]) -> Pool:
+def pool(name: str, of: Like, every: Sequence[tuple[Key, Fact]]) -> Pool:
     """The pool of some subjects' values of one fact that matters."""
+    matters = _matters(name)
+    own = [values.comparable(name, fact.value) for _, fact in every]
+    common = Counter(own)
+    order = sorted(common, key=lambda value: (-common[value], str(value)))
+    head = values.alike(order, matters)
+    held = [Held(key, fact, head[v]) for (key, fact), v in zip(every, own, strict=True)]
+    raw: dict[FactValue, Counter[FactValue]] = {}
     nodes: dict[str, set[FactValue]] = {}
-    for held in every:
-        nodes.setdefault(held.key[0], set()).add(held.fact.value)
+    for one in held:
+        nodes.setdefault(one.key[0], set()).add(one.value)
+        raw.setdefault(one.value, Counter())[one.fact.value] += 1
     counts: Counter[FactValue] = Counter()
-    for values in nodes.values():
-        counts.update(values)
-    frozen = {node: frozenset(values) for node, values in nodes.items()}
-    return Pool(name, of, _matters(name), every, frozen, counts)
+    for of_node in nodes.values():
+        counts.update(of_node)
+    frozen = {node: frozenset(of_node) for node, of_node in nodes.items()}
+    shown = {value: max(of, key=lambda v: (of[v], str(v))) for value, of in raw.items()}
+    return Pool(name, of, matters, held, frozen, counts, shown)
 
 
 def _matters(name: str) -> Relevant:
@@ -158,19 +185,22 @@ def _matters(name: str) -> Relevant:
 
 def all_pools(window: Window) -> Iterator[Pool]:
     """Every pool, those that agree too, in order of name and kind."""
-    pools: dict[tuple[str, Like], list[Held]] = {}
+    pools: dict[tuple[str, Like], list[tuple[Key, Fact]]] = {}
     for key, of_key in window.facts.items():
         for name, fact in of_key.items():
             if facts.relevant(name) is not None:
-                pools.setdefault((name, like(window, key, name)), []).append(Held(key, fact))
-    for (name, of), held in sorted(pools.items()):
+                pools.setdefault((name, like(window, key, name)), []).append((key, fact))
+    for (name, of), held in sorted(pools.items(), key=lambda one: one[0]):
         yield pool(name, of, held)
 
 
 def excused(exempt: Exempted, node: str, name: str, value: FactValue) -> bool:
     """Whether an exception covers a value."""
-    values = exempt.get((node, name))
-    return values is not None and (not values or any(str(value) == str(v) for v in values))
+    allowed = exempt.get((node, facts.proper(name)))
+    if allowed is None:
+        return False
+    own = values.comparable(name, value)
+    return not allowed or any(own == values.comparable(name, v) for v in allowed)
 
 
 def declared(window: Window, key: Key, name: str) -> tuple[FactValue, ...] | None:
@@ -179,14 +209,16 @@ def declared(window: Window, key: Key, name: str) -> tuple[FactValue, ...] | Non
     known = window.fleet.nodes.get(node)
     found: tuple[FactValue, ...] | None = None
     for one in window.declared:
+        said = next((n for n in facts.names_of(name) if n in one.facts), None)
+        if said is None:
+            continue
         fits_sku = not one.sku or (known is not None and known.sku == one.sku)
         fits_role = not one.role or (known is not None and known.role == one.role)
         fits_device = one.device in ("", device)
-        fits_kind = not one.kind or one.kind == (device.rstrip("0123456789") or NODE)
+        fits_kind = not one.kind or one.kind in (_kind(window, key) or NODE, _stem(device) or NODE)
         fits_model = not one.model or one.model == _model(window, key)
-        fits_place = fits_sku and fits_role and fits_device and fits_kind and fits_model
-        if fits_place and name in one.facts:
-            found = one.facts[name]
+        if fits_sku and fits_role and fits_device and fits_kind and fits_model:
+            found = one.facts[said]
     return found
 
 
@@ -195,18 +227,26 @@ def _model(window: Window, key: Key) -> str:
     return part.model if part is not None else ""
 
 
+def _stem(device: str) -> str:
+    return device.rstrip("0123456789")
+
+
+def _kind(window: Window, key: Key) -> str:
+    """The kind of part: as told, else as its name tells; "" for the node itself."""
+    part = window.fleet.devices.get(key)
+    return (part.kind if part is not None else "") or kind_of(key[1]) or _stem(key[1])
+
+
 def like(window: Window, key: Key, name: str) -> Like:
     """What the subject is compared with: the same SKU, role, and kind and model of device."""
     node, device = key
     known = window.fleet.nodes.get(node)
     sku, role = (known.sku, known.role) if known is not None else ("", "")
-    part = window.fleet.devices.get(key)
-    model = part.model if part is not None else ""
     place = ""
-    if facts.ALIASES.get(name, name) in facts.AT_ITS_PLACE:
-        told = window.facts.get(key, {}).get(facts.BUS)
+    if facts.proper(name) in facts.AT_ITS_PLACE:
+        told, part = window.facts.get(key, {}).get(facts.BUS), window.fleet.devices.get(key)
         place = str(told.value) if told is not None else (part.bus if part is not None else device)
-    return Like(sku, role, device.rstrip("0123456789"), model, place)
+    return Like(sku, role, _kind(window, key), _model(window, key), place)
 
 
 def agreed(agreeing: int, total: int) -> bool:
@@ -216,13 +256,25 @@ def agreed(agreeing: int, total: int) -> bool:
     return share_above(agreeing, total, CONSENSUS) > CERTAINTY
 
 
+def settled(agreeing: int, asked: int, total: int) -> bool:
+    """Whether ``agreeing`` of ``asked`` others make a value golden.
+
+    ``total`` are all others, those that changed alone and so were not asked among them.
+    """
+    if asked < SETTLED * total:
+        return False
+    return agreed(agreeing, asked) or (
+        total >= MIN_UNANIMOUS - 1 and agreeing == asked >= MIN_UNANIMOUS - 2
+    )
+
+
 def consensus(of: Pool) -> FactValue | None:
     """The value that is golden in a pool; None if there is no consensus, or too few to have one.
 
-    Of fewer than twenty one may be another: the others then agree, and it is the one that drifts.
+    If one node has another value and all others agree, it is that one which drifts.
     """
     usual, total = of.usual, len(of.nodes)
-    agreeing = sum(values == {usual} for values in of.nodes.values())
-    if total < MIN_NODES:
-        return usual if agreeing >= total - 1 and total >= MIN_UNANIMOUS else None
-    return usual if agreed(agreeing, total) else None
+    agreeing = of.agreeing(usual)
+    if total < MIN_UNANIMOUS:
+        return None
+    return usual if agreeing >= total - 1 or agreed(agreeing, total) else None
