@@ -100,7 +100,8 @@ def test_with_one_peer_either_may_be_the_odd_one() -> None:
     (finding,) = findings(times, "8818")
     assert finding.severity is Severity.CRITICAL
     assert finding.confidence < 0.7
-    assert "either may be the odd one" in finding.because[0]
+    assert "the only other rank of its pipeline stage" in finding.because[0]
+    assert "Either may be the odd one" in finding.because[0]
 
 
 def test_a_rank_without_a_known_node_gives_no_finding() -> None:

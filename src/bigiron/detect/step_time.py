@@ -14,8 +14,9 @@ of the job's own scatter), has passed a limit. The first keeps single long sampl
 tells when there is enough of it.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
 from statistics import median
@@ -96,7 +97,12 @@ def slow_ranks(times: Iterable[StepTime]) -> list[SlowRank]:
 
 def findings(times: Iterable[StepTime], job: str) -> list[Finding]:
     """A finding on the node of each slow rank whose node is known."""
-    return [_finding(one, job) for one in slow_ranks(times) if one.node]
+    return [finding(one, job) for one in slow_ranks(times) if one.node]
+
+
+def judged(times: Iterable[StepTime]) -> int:
+    """How many ranks have a stage peer and steps enough to be told slow or not."""
+    return sum(len(rank.ratios) >= FEWEST for rank in _against_peers(times).values())
 
 
 def _against_peers(times: Iterable[StepTime]) -> dict[int, _Rank]:
@@ -107,14 +113,36 @@ def _against_peers(times: Iterable[StepTime]) -> dict[int, _Rank]:
     ranks: dict[int, _Rank] = {}
     for step in sorted(steps):
         for stage in steps[step].values():
-            for one in stage:
-                others = [o.compute_s for o in stage if o.replica != one.replica]
-                if others:
-                    rank = ranks.setdefault(one.rank, _Rank(one))
-                    rank.ratios.append(one.compute_s / median(others))
-                    rank.steps.append(step)
-                    rank.peers = max(rank.peers, len(others))
+            for one, peers, middle in _peers(stage):
+                rank = ranks.setdefault(one.rank, _Rank(one))
+                rank.ratios.append(one.compute_s / middle)
+                rank.steps.append(step)
+                rank.peers = max(rank.peers, peers)
     return ranks
+
+
+def _peers(stage: Sequence[StepTime]) -> Iterator[tuple[StepTime, int, float]]:
+    """Each rank of a stage at one step, how many are in other replicas, and their median."""
+    by_replica: dict[int, list[StepTime]] = defaultdict(list)
+    for one in stage:
+        by_replica[one.replica].append(one)
+    ordered = sorted(one.compute_s for one in stage)
+    for members in by_replica.values():
+        left = len(stage) - len(members)
+        if left == 0:
+            return
+        if len(members) == 1:
+            middle = _median_without(ordered, members[0].compute_s)
+        else:
+            middle = median(o.compute_s for o in stage if o.replica != members[0].replica)
+        yield from ((one, left, middle) for one in members)
+
+
+def _median_without(ordered: Sequence[float], value: float) -> float:
+    """The median of sorted numbers, one of which is left out."""
+    place, left = bisect_left(ordered, value), len(ordered) - 1
+    low, high = (left - 1) // 2, left // 2
+    return (ordered[low + (low >= place)] + ordered[high + (high >= place)]) / 2
 
 
 def _scatter(ranks: Mapping[int, _Rank]) -> float:
@@ -150,19 +178,21 @@ def _judge(rank: _Rank) -> SlowRank | None:
     )
 
 
-def _finding(slow: SlowRank, job: str) -> Finding:
+def finding(slow: SlowRank, job: str) -> Finding:
+    """What is wrong with a slow rank's node; with the job, where its node is not known."""
+    peers = f"{slow.peers} other ranks" if slow.peers > 1 else "only other rank"
     text = (
         f"Rank {slow.rank} of job {job} computes {slow.ratio:.2f} times as long as the "
-        f"{slow.peers} other ranks of its pipeline stage, in {slow.slow_share:.0%} of the last "
+        f"{peers} of its pipeline stage, in {slow.slow_share:.0%} of the last "
         f"{slow.steps} steps, since step {slow.since_step}."
     )
     known = catalogue().find("straggler")
-    one = "" if slow.peers > 1 else " There is only one such rank: either may be the odd one."
+    one = "" if slow.peers > 1 else " Either may be the odd one."
     return Finding(
         detector="step_time",
         fault="straggler",
         severity=Severity.CRITICAL if slow.ratio >= MANY else Severity.WARNING,
-        subject=Subject(slow.node),
+        subject=Subject(slow.node) if slow.node else Subject(by="job", group=job),
         since=None,
         because=(text + one,),
         confidence=0.9 if slow.peers > 1 else 0.6,

@@ -64,9 +64,15 @@ class Reading:
         return self.rank is not None
 
     @property
+    def of_job(self) -> bool:
+        """Whether it holds the step times of a job's ranks, which may run anywhere."""
+        return self.format == "step_times"
+
+    @property
     def homeless(self) -> bool:
-        """Whether it is of no machine: a manifest, a rank of a job, a scheduler's word."""
-        return self.golden or self.of_rank or self.format.startswith(SCHEDULERS)
+        """Whether it is of no machine: a manifest, a job or its rank, a scheduler's word."""
+        of_jobs = self.of_rank or self.of_job
+        return self.golden or of_jobs or self.format.startswith(SCHEDULERS)
 
     @property
     def parts(self) -> frozenset[str]:

@@ -110,7 +110,7 @@ def judge(
         )
     )
     newest = datetime.min.replace(tzinfo=UTC)
-    machines = [r for r in readings if not r.golden and not r.of_rank]
+    machines = [r for r in readings if not (r.golden or r.of_rank or r.of_job)]
     for reading in sorted(machines, key=lambda r: (r.document.now, r.document.name)):
         observations = list(owned(reading))
         times = [o.time for o in observations if isinstance(o, Event) and o.time is not None]
@@ -126,6 +126,10 @@ def judge(
         from bigiron.hub.hung import hung_jobs  # few inspections hold a job's dumps
 
         findings += hung_jobs(readings)
+    if any(reading.of_job for reading in readings):
+        from bigiron.hub.slow import slow_jobs
+
+        findings += slow_jobs(readings, notes)
     return findings, window
 
 

@@ -83,9 +83,8 @@ def _since(after: State, row: int) -> datetime | None:
 def _confidence(after: State, row: int) -> float:
     """A half at the cutoff, towards 1 the less chance explains it."""
     every, _ = chances(after.tracks)
-    of_row = every[row : row + 1]
-    p = float(cauchy(np.where(np.isfinite(of_row), of_row, 1.0))[0])
-    return 1 / (1 + (p / after.cut) ** 0.25) if after.cut > 0 else 0.5
+    p = float(cauchy(every[row : row + 1])[0])
+    return 1 / (1 + (p / after.cut) ** 0.25) if p <= 1 and after.cut > 0 else 0.5
 
 
 def _shown(after: State, row: int, stream: int) -> tuple[float, float, float] | None:

@@ -37,7 +37,6 @@ def decide(after: State, budget: Budget) -> None:
     """Open and close what the patterns say; ``after`` is written to."""
     tracks = after.tracks
     every, blaming = chances(tracks)
-    every = np.where(np.isfinite(every), every, 1.0)
     of_row = cauchy(every)[:, None]
     after.cut = cut = cutoff(of_row[:, 0], budget.q(len(after.nodes)))
     with np.errstate(invalid="ignore"):

@@ -39,23 +39,28 @@ def placed(block: Block, clean: Clean) -> Placed:
     its GPUs that idle may be nobody's."""
     n = len(clean.nodes)
     where = {name: i for i, name in enumerate(clean.nodes)}
+    running = [j for j in block.jobs if j.end is None and j.start and j.start <= block.time]
+    members = [[where[name] for name in job.nodes if name in where] for job in running]
+    node = np.array([i for of_job in members for i in of_job], np.int64)
+    size = np.array([len(of_job) for of_job in members], np.int64)
+    job = np.repeat(np.arange(len(running)), size)
     gpus = clean.rows.get(GPU)
     parts = np.bincount(gpus.node, minlength=n) if gpus is not None else np.zeros(n, np.int64)
-    job, key = np.full(n, -1, np.int64), np.zeros(n, np.int64)
-    held, begun = np.zeros(n, np.int64), np.zeros(n, bool)
-    number = 0
-    for one in block.jobs:
-        if one.end is not None or one.start is None or one.start > block.time:
-            continue
-        at = [where[name] for name in one.nodes if name in where]
-        held[at] += 1
-        if len(at) < 2 or 0 < one.gpus < parts[at].sum():
-            continue
-        job[at], key[at] = number, key_of(one)
-        begun[at] = (block.time - one.start).total_seconds() >= START_S
-        number += 1
-    alone = held == 1
-    return Placed(np.where(alone, job, -1), np.where(alone, key, 0), begun & alone)
+    able = np.bincount(job, weights=parts[node], minlength=len(running))
+    asked = np.array([one.gpus for one in running], np.int64)
+    whole = (size >= 2) & ((asked <= 0) | (asked >= able))
+    alone = np.bincount(node, minlength=n)[node] == 1
+    begun = np.array([_runs_s(one, block) >= START_S for one in running], bool)
+    key = np.array([key_of(one) for one in running], np.int64)
+    told = alone & whole[job]
+    node, job = node[told], job[told]
+    found = Placed(np.full(n, -1, np.int64), np.zeros(n, np.int64), np.zeros(n, bool))
+    found.job[node], found.key[node], found.begun[node] = job, key[job], begun[job]
+    return found
+
+
+def _runs_s(job: Job, block: Block) -> float:
+    return (block.time - job.start).total_seconds() if job.start is not None else 0.0
 
 
 def key_of(job: Job) -> int:
