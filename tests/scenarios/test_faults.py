@@ -112,6 +112,7 @@ def test_closes_on_reboot_told_by_the_log() -> None:
     outcome = stage.run()
     assert stage.open == {}
     assert outcome.changes[0].because == "the node booted at 2026-05-04 08:10:00"
+    stage.run(60)
     assert stage.health("a1") is Health.HEALTHY
 
 

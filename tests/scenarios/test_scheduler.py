@@ -29,6 +29,7 @@ def test_slurms_complaint_closes_when_the_node_serves_again(code: str) -> None:
     slurm(stage, "idle", "IDLE")
     stage.run(1)
     assert faults(stage) == set()
+    stage.run(60)
     assert stage.health("a1") is Health.HEALTHY
 
 

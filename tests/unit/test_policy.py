@@ -3,7 +3,6 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bigiron.decide.hazard import BASE_RATE_PER_DAY, p_fail_24h
 from bigiron.decide.judge import judge
 from bigiron.decide.policy import TAKES_OUT, Policy, Scene, plan
 from bigiron.model import (
@@ -173,15 +172,6 @@ def test_verdicts() -> None:
     assert health(F1=finding("n1", Severity.FATAL, confidence=0.3)) is Health.DEGRADED
     assert health(F1=finding("n1", fault="node.missing")) is Health.UNKNOWN
     assert judge("n1", {}, NOW, seen=False).health is Health.UNKNOWN
-
-
-def test_the_probability_starts_at_the_base_rate_and_rises_with_evidence() -> None:
-    base = p_fail_24h([])
-    assert abs(base - BASE_RATE_PER_DAY) < 1e-4
-    warned = p_fail_24h([finding("n1", Severity.WARNING)])
-    lost = p_fail_24h([finding("n1", Severity.FATAL)])
-    assert base < warned < 0.1 < 0.9 < lost < 1
-    assert p_fail_24h([finding("n1", Severity.FATAL, blame=Blame.APPLICATION)]) == base
 
 
 @given(

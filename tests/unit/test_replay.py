@@ -44,11 +44,12 @@ def test_writes_findings_verdicts_and_actions_as_the_format_says(
     assert findings[0]["id"] == findings[1]["id"] == "F000001"
     assert 0 < findings[0]["confidence"] <= 1
     verdicts = lines(out / "verdicts.jsonl")
-    assert [(v["node"], v["health"]) for v in verdicts] == [
-        ("p02", "unhealthy"),
-        ("p02", "healthy"),
+    held = (START + 21 * STEP).isoformat()
+    assert [(v["node"], v["health"], v["findings"], v.get("held_until")) for v in verdicts] == [
+        ("p02", "unhealthy", ["F000001"], None),
+        ("p02", "unhealthy", [], held),
     ]
-    assert verdicts[0]["findings"] == ["F000001"]
+    assert verdicts[0]["p_fail_7d"] >= verdicts[0]["p_fail_24h"] > verdicts[1]["p_fail_24h"] > 0
     (action,) = lines(out / "actions.jsonl")
     assert (action["action"], action["mode"]) == ("reboot", "shadow")
     told = json.loads((out / "summary.json").read_text())

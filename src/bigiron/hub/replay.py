@@ -238,15 +238,19 @@ def finding_line(change: FindingChange) -> dict[str, Any]:
 
 
 def verdict_line(verdict: Verdict) -> dict[str, Any]:
-    """A line of verdicts.jsonl."""
-    return {
+    """A line of verdicts.jsonl; ``held_until`` where a node is not better yet than its findings."""
+    line: dict[str, Any] = {
         "time": _time(verdict.time),
         "node": verdict.node,
         "health": verdict.health,
         "p_fail_24h": verdict.p_fail_24h,
+        "p_fail_7d": verdict.p_fail_7d,
         "findings": list(verdict.findings),
         "because": verdict.because,
     }
+    if verdict.held_until is not None:
+        line["held_until"] = _time(verdict.held_until)
+    return line
 
 
 def action_line(action: Action) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from bigiron.decide.judge import Past
 from bigiron.detect.closing import Out
 from bigiron.detect.settle import Open, Pending
 from bigiron.detect.state import enc_hook
@@ -34,6 +35,7 @@ class Remainder(msgspec.Struct, frozen=True, omit_defaults=True):
     flagged: dict[str, datetime] = {}
     ran: dict[str, datetime] = {}
     out: dict[str, Out] = {}
+    past: dict[str, Past] = {}
 
 
 def restore(ledger: Ledger, limits: Limits, now: datetime) -> tuple[Memory, Standing]:
@@ -64,6 +66,7 @@ def restore(ledger: Ledger, limits: Limits, now: datetime) -> tuple[Memory, Stan
             node: msgspec.structs.replace(out, last=min(now, out.last))
             for node, out in rest.out.items()
         },
+        past={node: past.not_after(now) for node, past in rest.past.items()},
         serial=1,
     )
     return memory, standing
@@ -87,6 +90,7 @@ def remainder(standing: Standing) -> bytes:
             standing.flagged,
             standing.ran,
             standing.out,
+            standing.past,
         )
     )
 

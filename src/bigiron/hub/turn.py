@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bigiron.decide.judge import differs, judge
+from bigiron.decide.judge import NO_PAST, Judging, Past, differs, judge, remember
 from bigiron.decide.policy import Policy, Scene, plan
 from bigiron.detect import Declared, Exempt, Window, detector, fold
 from bigiron.detect.checks import recoveries as check_recoveries
@@ -23,6 +23,7 @@ from bigiron.hub.folding import Folded, Found, fold_step, remembered
 from bigiron.hub.memory import Memory
 from bigiron.model import (
     Action,
+    Change,
     Closing,
     Finding,
     FindingChange,
@@ -35,6 +36,8 @@ S = TypeVar("S")
 
 EXPLAINED = "explained"
 """What the explaining stage remembers is kept among the folds' states."""
+
+BAD = (Health.DEGRADED, Health.UNHEALTHY)
 
 ENDED_EVERY_S = 10.0
 
@@ -59,6 +62,7 @@ class Settings(msgspec.Struct, frozen=True):
     declared: tuple[Declared, ...] = ()
     exempt: tuple[Exempt, ...] = ()
     rules: Rules = Rules()
+    judging: Judging = Judging()
     policy: Policy = Policy()
 
 
@@ -70,6 +74,7 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
     when each node that is not well began to be so; ``ran`` when each detector last ran;
     ``folds`` the stateful detectors' states; ``serial`` the newest batch seen. ``closed`` is when
     a person closed which claim, by key; ``out`` the nodes that a person took out of service.
+    ``past`` is what verdicts need to know of those before them, of nodes that have such a past.
     """
 
     open: dict[str, Open] = {}
@@ -82,6 +87,7 @@ class Standing(msgspec.Struct, frozen=True, omit_defaults=True):
     folds: dict[str, Any] = {}
     closed: dict[str, datetime] = {}
     out: dict[str, Out] = {}
+    past: dict[str, Past] = {}
     serial: int = 0
     time: datetime | None = None
 
@@ -149,9 +155,16 @@ def turn(
         rules=settings.rules,
     )
     findings = {id_: held.finding for id_, held in docket.open.items()}
-    verdicts, flagged, changed = _verdicts(standing, findings, window)
+    bench = _Bench(standing, window, settings.judging, (*told, *changes))
+    verdicts = bench.verdicts(findings)
     scene = Scene(
-        now, window.fleet.nodes.keys(), verdicts, findings, window.states, window.jobs, flagged
+        now,
+        window.fleet.nodes.keys(),
+        verdicts,
+        findings,
+        window.states,
+        window.jobs,
+        bench.flagged,
     )
     actions, new = plan(scene, standing.actions, settings.policy)
     after = Standing(
@@ -160,17 +173,18 @@ def turn(
         next_id=docket.next_id,
         verdicts=verdicts,
         actions=actions,
-        flagged=flagged,
+        flagged=bench.flagged,
         ran=look.ran,
         folds=look.folds,
         closed=standing.closed,
         out=standing.out,
+        past=bench.past,
         serial=memory.serial,
         time=now,
     )
     answered = tuple(closing.number for closing in closings)
     notes = tuple(look.found.notes)
-    return after, Outcome((*told, *changes), tuple(changed), new, notes, answered)
+    return after, Outcome((*told, *changes), tuple(bench.changed), new, notes, answered)
 
 
 def _answered(
@@ -199,11 +213,13 @@ class _Look:
 
     def stateless(self) -> None:
         """Run each detector that is due over the window."""
-        held = {finding.key for finding in released(self._state(EXPLAINED, Explaining()))}
+        explained = self._state(EXPLAINED, Explaining())
+        held = {finding.key for finding in released(explained)}
         window = replace(
             self.window,
             touched=self.memory.touched(self.standing.serial, self.window.now),
             standing=self.keys | held,
+            away=explained.away,
         )
         for plugin in detector:
             if plugin.name in self.settings.off:
@@ -274,28 +290,62 @@ def _is_fact(name: str) -> bool:
     return name.startswith("fact:")
 
 
-def _verdicts(
-    standing: Standing, findings: Mapping[str, Finding], window: Window
-) -> tuple[dict[str, Verdict], dict[str, datetime], list[Verdict]]:
-    """Every node's verdict, since when it has been unwell, and the verdicts that changed."""
-    of_node: dict[str, dict[str, Finding]] = {node: {} for node in window.fleet.nodes}
-    for id_, finding in findings.items():
-        if not finding.subject.by:
-            of_node.setdefault(finding.subject.node, {})[id_] = finding
-    verdicts: dict[str, Verdict] = {}
-    flagged: dict[str, datetime] = {}
-    changed: list[Verdict] = []
-    for node in sorted(of_node):
-        new = judge(node, of_node[node], window.now, seen=node in window.seen)
-        old = standing.verdicts.get(node)
+class _Bench:
+    """The judge's part of a turn: every node's verdict, and which of them say something new."""
+
+    def __init__(
+        self,
+        standing: Standing,
+        window: Window,
+        judging: Judging,
+        changes: Iterable[FindingChange],
+    ) -> None:
+        self.standing, self.window, self.judging = standing, window, judging
+        self.closed: dict[str, list[FindingChange]] = {}
+        for change in changes:
+            if change.change is Change.CLOSE:
+                self.closed.setdefault(change.finding.subject.node, []).append(change)
+        self.changed: list[Verdict] = []
+        self.past: dict[str, Past] = {}
+        self.flagged: dict[str, datetime] = {}
+        """Since when each node that is not well has been so."""
+
+    def verdicts(self, findings: Mapping[str, Finding]) -> dict[str, Verdict]:
+        """The verdicts by node; one that says nothing new is the one that stood."""
+        of_node: dict[str, dict[str, Finding]] = {node: {} for node in self.window.fleet.nodes}
+        for id_, finding in findings.items():
+            if not finding.subject.by:
+                of_node.setdefault(finding.subject.node, {})[id_] = finding
+        return {node: self._verdict(node, of_node[node]) for node in sorted(of_node)}
+
+    def _verdict(self, node: str, findings: Mapping[str, Finding]) -> Verdict:
+        now, seen = self.window.now, node in self.window.seen
+        before = self.standing.past.get(node, NO_PAST)
+        past = remember(
+            *(before, findings, now),
+            closed=self.closed.get(node, ()),
+            seen=seen,
+            judging=self.judging,
+        )
+        if past != NO_PAST:
+            self.past[node] = past
+        known = self.window.fleet.nodes.get(node)
+        sku = known.sku if known is not None else ""
+        new = judge(node, findings, now, seen=seen, past=past, sku=sku, judging=self.judging)
+        self._flag(new, before, past)
+        old = self.standing.verdicts.get(node)
         if differs(old, new):
-            changed.append(new)
-            verdicts[node] = new
-        else:
-            verdicts[node] = old or new
-        if new.health in (Health.DEGRADED, Health.UNHEALTHY):
-            flagged[node] = standing.flagged.get(node, window.now)
-    return verdicts, flagged, changed
+            self.changed.append(new)
+            return new
+        return old or new
+
+    def _flag(self, verdict: Verdict, before: Past, past: Past) -> None:
+        """A node that is only held for what is gone, and shows something anew, begins anew."""
+        if verdict.health not in BAD:
+            return
+        again = past.evidence in BAD and before.evidence not in BAD
+        since = None if again else self.standing.flagged.get(verdict.node)
+        self.flagged[verdict.node] = since or self.window.now
 
 
 def nodes_of(changes: Iterable[FindingChange]) -> set[str]:

@@ -7,6 +7,7 @@ Every noun is a frozen msgspec Struct, so it serialises to JSON as it stands.
 from bigiron.model.judged import (
     Action,
     Closing,
+    Contribution,
     Evidence,
     Fault,
     Finding,
@@ -43,6 +44,7 @@ __all__ = [
     "CheckResult",
     "CheckStatus",
     "Closing",
+    "Contribution",
     "Device",
     "Event",
     "Evidence",

@@ -110,8 +110,24 @@ class Closing(msgspec.Struct, frozen=True, omit_defaults=True):
     number: int = 0
 
 
+class Contribution(msgspec.Struct, frozen=True):
+    """What one piece of evidence adds to the log-odds that a node fails within 24 h and 7 d.
+
+    ``what`` is a finding's id, or words for what is no finding.
+    """
+
+    what: str
+    log_odds_24h: float
+    log_odds_7d: float
+
+
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The present judgement of a node and the findings (ids) it rests on."""
+    """The present judgement of a node and the findings (ids) it rests on.
+
+    ``p_fail_24h`` and ``p_fail_7d`` are how likely a job that runs on it for so long fails of it;
+    the ``contributions`` add up to their log-odds. ``held_until`` is set while the node counts as
+    worse than its findings say, until it has been well for long enough.
+    """
 
     time: datetime
     node: str
@@ -119,6 +135,9 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
     p_fail_24h: float
     findings: tuple[str, ...] = ()
     because: str = ""
+    p_fail_7d: float = 0.0
+    held_until: datetime | None = None
+    contributions: tuple[Contribution, ...] = ()
 
 
 class Action(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -118,7 +118,8 @@ def _word(state: NodeState) -> tuple[object, ...]:
 
 def _said(verdict: Verdict) -> tuple[object, ...]:
     """What a verdict says; a probability that moves by less than 0.001 says the same."""
-    return verdict.health, round(verdict.p_fail_24h, 3), verdict.findings, verdict.because
+    p = round(verdict.p_fail_24h, 3), round(verdict.p_fail_7d, 3)
+    return verdict.health, p, verdict.findings, verdict.because, verdict.held_until
 
 
 def _merged(before: NodeOrDevice | None, said: NodeOrDevice) -> NodeOrDevice:

@@ -13,6 +13,7 @@ from bigiron.model import (
     ActionKind,
     CheckResult,
     Closing,
+    Contribution,
     Event,
     FactValue,
     Finding,
@@ -206,11 +207,15 @@ def verdict_row(verdict: Verdict) -> Row:
         "because": verdict.because,
         "time": verdict.time,
         "p_fail_24h": verdict.p_fail_24h,
+        "p_fail_7d": verdict.p_fail_7d,
+        "held_until": verdict.held_until,
+        "contributions": json(verdict.contributions),
     }
 
 
 def verdict_of(row: "RowMapping") -> Verdict:
-    """The verdict of a row."""
+    """The verdict of a row; what an older bigiron judged tells less."""
+    told = row["contributions"] or "[]"
     return Verdict(
         time=row["time"],
         node=row["node"],
@@ -218,6 +223,9 @@ def verdict_of(row: "RowMapping") -> Verdict:
         p_fail_24h=row["p_fail_24h"],
         findings=of_json(row["findings"], tuple[str, ...], "verdicts", row["node"]),
         because=row["because"],
+        p_fail_7d=row["p_fail_24h"] if row["p_fail_7d"] is None else row["p_fail_7d"],
+        held_until=row["held_until"],
+        contributions=of_json(told, tuple[Contribution, ...], "verdicts", row["node"]),
     )
 
 

@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from bigiron.model import Device, Node
 
-VERSION = "0002"
+VERSION = "0003"
 """The newest migration; a ledger that says so is opened without asking Alembic."""
 
 
@@ -198,6 +198,9 @@ verdicts = Table(
     *_texts(("node", "health", "findings", "because"), key=("node",)),
     Column("time", Utc, nullable=False),
     Column("p_fail_24h", Float, nullable=False),
+    Column("p_fail_7d", Float),
+    Column("held_until", Utc),
+    Column("contributions", Text),
 )
 
 verdict_history = Table(
@@ -207,6 +210,9 @@ verdict_history = Table(
     *_texts(("node", "health", "findings", "because"), key=()),
     Column("time", Utc, nullable=False),
     Column("p_fail_24h", Float, nullable=False),
+    Column("p_fail_7d", Float),
+    Column("held_until", Utc),
+    Column("contributions", Text),
 )
 Index("verdict_history_node", verdict_history.c.node, verdict_history.c.time)
 
