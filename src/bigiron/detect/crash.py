@@ -5,7 +5,7 @@ Known by a boot time that changes while the scheduler counted on the node, or by
 took out of service, are none.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,13 @@ BOOT_S = 60.0
 MANY = 0.3
 """So many silent at once: the monitoring is at fault, no node."""
 
+OFTEN, OFTEN_S = 3, 7 * 86_400.0
+"""So many times in a week are too many (Guard retires a node at its third triage in a week). At the
+published 6.5 failures in 1,000 node-days chance alone has it once in 60,000 node-weeks."""
+
+AT_ONCE = 3
+"""So many nodes that crash at the same step have one cause elsewhere: it is not counted."""
+
 GONE = Asks(
     Severity.CRITICAL,
     ActionKind.CHECK,
@@ -53,7 +60,8 @@ class Crash(msgspec.Struct, frozen=True):
 
 class State(msgspec.Struct, frozen=True):
     """By node: when it was last heard and last booted (epoch seconds), how it stood with the
-    scheduler at the step before, when someone had it out of service, and its crash.
+    scheduler at the step before, when someone had it out of service, its crash, and since when it
+    was down at each of those of late.
     """
 
     heard: dict[str, float] = {}
@@ -61,6 +69,7 @@ class State(msgspec.Struct, frozen=True):
     stood: dict[str, str] = {}
     away: dict[str, Away] = {}
     crashed: dict[str, Crash] = {}
+    past: dict[str, tuple[float, ...]] = {}
 
 
 class Crashes:
@@ -86,7 +95,8 @@ class Crashes:
         booted = state.booted | {node: boot_s for node, boot_s in boots if boot_s == boot_s}
         turns = away(state.away, block.states, block.time)
         calendar = Calendar(block.time, block.maintenance, block.states, turns)
-        crashed = state.crashed | dict(_new(state, block, calendar, booted, present))
+        new = dict(_new(state, block, calendar, booted, present))
+        crashed, past = state.crashed | new, _remembered(state.past, new, now_s)
         found: list[Finding | Recovery] = []
         for node, crash in list(crashed.items()):
             if crash.booted_s is None and node in present:
@@ -96,8 +106,9 @@ class Crashes:
                 found.append(Recovery(f"{NAME}|node_crash|{node}", "it has run for a day since"))
             else:
                 found.append(_claim(node, crash))
+        found += [_often(node, times) for node, times in past.items() if _run(times, now_s)]
         stood = {node: told.state for node, told in block.states.items()}
-        return State(heard, booted, stood, turns, crashed), found
+        return State(heard, booted, stood, turns, crashed, past), found
 
 
 @fold(reads=READS)
@@ -133,20 +144,66 @@ def _new(
             continue  # it was heard after that, or it is yet to come: its clock was set
         counted_on = node in state.stood and state.stood[node] not in OUT
         planned = calendar.during(node, datetime.fromtimestamp(boot_s, UTC))
-        if counted_on and not planned and node not in state.crashed:
+        if counted_on and not planned and _over(state.crashed.get(node), boot_s):
             since_s = min(state.heard.get(node, boot_s), boot_s)
             yield node, Crash(since_s, boot_s)
     for node in [] if many else silent:
         told = block.states.get(node)
-        if told is None or told.state != "down" or node in state.crashed:
+        if told is None or told.state != "down":
+            continue
+        down_s = told.since.timestamp() if told.since is not None else float("-inf")
+        if not _over(state.crashed.get(node), down_s):
             continue
         yield node, Crash(state.heard[node], None, told.reason)
+
+
+def _over(crash: Crash | None, at_s: float) -> bool:
+    """Whether a node had come back from its last crash, if any, before this boot or fall."""
+    return crash is None or (crash.booted_s is not None and at_s > crash.booted_s + BOOT_S)
 
 
 def _back(crash: Crash, boot_s: float | None, now_s: float) -> Crash:
     """A node that is heard again has booted; if its boot time does not say so, it was cut off."""
     at_s = boot_s if boot_s is not None and boot_s > crash.since_s else now_s
     return msgspec.structs.replace(crash, booted_s=at_s)
+
+
+def _remembered(
+    past: Mapping[str, tuple[float, ...]], new: Mapping[str, Crash], now_s: float
+) -> dict[str, tuple[float, ...]]:
+    """Since when each node was down at its crashes of the last two weeks."""
+    after = {n: kept for n, times in past.items() if (kept := _recent(times, now_s))}
+    for node, crash in new.items() if len(new) < AT_ONCE else ():
+        after[node] = (*after.get(node, ()), crash.since_s)
+    return after
+
+
+def _recent(times: tuple[float, ...], now_s: float) -> tuple[float, ...]:
+    return tuple(at_s for at_s in times if now_s - at_s <= 2 * OFTEN_S)
+
+
+def _run(times: Sequence[float], now_s: float) -> bool:
+    """Whether there were too many within a week, the newest of them within the last one."""
+    often = len(times) >= OFTEN and times[-1] - times[-OFTEN] <= OFTEN_S
+    return often and now_s - times[-1] <= OFTEN_S
+
+
+def _often(node: str, times: Sequence[float]) -> Finding:
+    within = [at_s for at_s in times if times[-1] - at_s <= OFTEN_S]
+    days = max(1, round((within[-1] - within[0]) / 86_400))
+    told = [datetime.fromtimestamp(at_s, UTC) for at_s in within]
+    text = f"{node} stopped or restarted {len(within)} times in {days} days, and nobody planned it."
+    return claim(
+        NAME,
+        "repeat_crash",
+        Subject(node=node),
+        (text, "It does so again whatever was done each time."),
+        since=told[0],
+        evidence=tuple(
+            Evidence("sample", "its last sample before", at, metric=READS[0]) for at in told
+        ),
+        confidence=0.9,
+    )
 
 
 def _claim(node: str, crash: Crash) -> Finding:
