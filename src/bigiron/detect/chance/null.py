@@ -62,13 +62,15 @@ def p_values(
     near = _point(upward, np.minimum(10 * deep, 0.5) * total)
     far = _point(upward, deep * total)
     shown_fall = np.maximum(far - near, 2 * WIDTH) / np.log(np.minimum(10 * deep, 0.5) / deep)
-    shown = np.where(np.isfinite(heights), heights, 0.0)
+    p = np.where(np.isfinite(heights), 1.0, np.nan)
+    row, column = np.nonzero(heights > 0)  # most rest at zero: nothing is worked out for them
+    shown = heights[row, column]
     bins = np.minimum(shown / WIDTH, BINS - 1).astype(np.int64)
-    body = (1 + upward[np.arange(null.shape[0]), bins]) / (1 + total)
-    tail = deep * np.exp(-(shown - far) / shown_fall)
-    share = np.where(shown <= far, np.maximum(body, deep), tail)
-    p = np.where(shown > 0, -np.expm1(-a_day * share), 1.0)
-    return np.where(np.isfinite(heights), np.minimum(p, 1.0), np.nan)
+    body = (1 + upward[column, bins]) / (1 + total[column])
+    tail = deep[column] * np.exp(-(shown - far[column]) / shown_fall[column])
+    share = np.where(shown <= far[column], np.maximum(body, deep[column]), tail)
+    p[row, column] = np.minimum(-np.expm1(-a_day[column] * share), 1.0)
+    return p
 
 
 def _point(upward: Floats, count: Floats) -> Floats:

@@ -41,8 +41,8 @@ RARE = 0.99
 """The sum over hours passes over what this share of healthy blocks do not exceed. A quantile, for
 blocks have heavy tails: most are alike, and now and then a job is unlike all others for a day."""
 
-CLIP = 4.0
-"""An hour adds at most so many standard deviations to its sum: a burst is not a trend."""
+CLIP = 2.5
+"""An hour adds at most so many standard deviations to its sum: an hour or two are not a trend."""
 
 FAR_HOUR = 4.0
 """An hour counts in its block at most so many standard deviations: one wild hour is no change."""
