@@ -46,6 +46,10 @@ class HubConfig(Section, frozen=True):
     event_days: Annotated[
         float, Meta(gt=0, le=365, description="Days of events kept in memory for judging.")
     ] = 7.0
+    hold_s: Annotated[
+        float,
+        Meta(ge=0, le=86_400, description="Seconds without anything bad before a node is better."),
+    ] = 3600.0
 
 
 class SamplesConfig(Section, frozen=True):
@@ -197,6 +201,9 @@ class Config(Section, frozen=True):
     faults: Annotated[
         tuple[str, ...], Meta(description="Files of faults that add to or override the catalogue.")
     ] = ()
+    hazard: Annotated[
+        str, Meta(description="File of hazard weights fitted to this site; empty: those that ship.")
+    ] = ""
 
 
 def load(file: Path) -> Config:
@@ -207,7 +214,10 @@ def load(file: Path) -> Config:
         raise ConfigError(str(file), "", f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(str(file), "", f"not UTF-8 at byte {error.start}") from error
-    return parse(text, str(file))
+    config = parse(text, str(file))
+    if config.hazard:
+        config = msgspec.structs.replace(config, hazard=str(file.parent / config.hazard))
+    return config
 
 
 def parse(text: str, file: str) -> Config:

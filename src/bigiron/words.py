@@ -56,8 +56,8 @@ def whose(finding: Finding) -> str:
     return FAULT_OF[finding.blame]
 
 
-def risk(chance: float) -> str:
-    """A chance to fail as people read it: ">99%", "49%", "3.1%". It ranks; it is no forecast."""
-    if chance >= 0.99:
+def chance(p: float) -> str:
+    """A probability as people read it: ">99%", "49%", "3.1%"."""
+    if p >= 0.99:
         return ">99%"
-    return f"{100 * chance:.0f}%" if chance >= 0.0995 else f"{100 * chance:.1f}%"
+    return f"{100 * p:.0f}%" if p >= 0.0995 else f"{100 * p:.1f}%"

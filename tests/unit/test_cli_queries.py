@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -60,7 +61,7 @@ def lines(folder: Path, *arguments: str) -> list[str]:
 
 def test_nodes_folds_those_that_stand_alike(folder: Path) -> None:
     header, *rows = lines(folder, "nodes")
-    assert header.split() == ["NODES", "COUNT", "HEALTH", "RISK_24H", "ACTION", "REASON"]
+    assert header.split() == ["NODES", "COUNT", "HEALTH", "P_FAIL_24H", "ACTION", "REASON"]
     cells = [row.split() for row in rows]
     assert [(c[0], c[1], c[2]) for c in cells[-1:]] == [
         ("gpu[001,004-008,010-016]", "13", "healthy")
@@ -127,7 +128,16 @@ def test_why_leads_from_the_action_down_to_the_raw_line(folder: Path) -> None:
     places = [text.find(part) for part in order]
     assert -1 not in places
     assert places == sorted(places)
+    odds = re.search(
+        r"log-odds of failing +24 h +7 d\n"
+        r" +base rate +-[\d.]+ +-[\d.]+ +of nodes like it .*\n"
+        r" +F\d+ xid\.79 \(fatal\) +\+[\d.]+ +\+[\d.]+ +[\d,]+ times the odds .*\n"
+        r" +together +[+-][\d.]+ +[+-][\d.]+ +>?\d+% in a day, >?\d+% in a week$",
+        text,
+    )
+    assert odds is not None
     healthy = "\n".join(lines(folder, "why", "gpu001"))
+    assert "log-odds" not in healthy
     assert "no finding stands against it" in healthy
 
 

@@ -3,16 +3,25 @@
 import math
 from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
 
+import alembic.command
+import alembic.config
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import text
 
+from bigiron.config import Config, load
 from bigiron.decide.hazard import BASE, chance
 from bigiron.decide.hazard_weights import Weights, parse, shipped
 from bigiron.errors import ConfigError
-from bigiron.model import Blame, Finding, Severity, Subject
+from bigiron.hub.settings import settings
+from bigiron.model import Blame, Finding, Health, Severity, Subject, Verdict
+from bigiron.store.database import FILE, engine
+from bigiron.store.ledger import Ledger
+from bigiron.store.turn import Turn
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -188,3 +197,42 @@ def test_a_file_that_cannot_be_meant_is_refused(change: tuple[str, str], wanted:
     with pytest.raises(ConfigError, match=r"own\.toml") as error:
         parse(TEXT.replace(*change, 1), "own.toml")
     assert wanted in str(error.value)
+
+
+def test_a_site_may_judge_by_weights_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(TEXT)
+    config = tmp_path / "bigiron.toml"
+    config.write_text('hazard = "own.toml"\n[hub]\nhold_s = 60\n')
+    judging = settings(load(config)).judging
+    assert (judging.weights, judging.hold_s) == (OWN, 60.0)
+    assert settings(Config()).judging.weights == shipped()
+    (tmp_path / "own.toml").unlink()
+    with pytest.raises(ConfigError, match=r"own\.toml: cannot be read"):
+        settings(load(config))
+
+
+def test_a_ledger_of_before_is_brought_up_to_date(tmp_path: Path) -> None:
+    """What was judged then has no week and no reasons, and stands."""
+    with engine(tmp_path / FILE).connect() as connection:
+        how = alembic.config.Config()
+        how.set_main_option("script_location", "bigiron.store:migrations")
+        how.attributes["connection"] = connection
+        with connection.begin():
+            alembic.command.upgrade(how, "0002")
+            connection.execute(
+                text(
+                    "INSERT INTO verdicts (node, health, findings, because, time, p_fail_24h) "
+                    "VALUES ('n1', 'degraded', '[\"F000001\"]', 'it is odd', "
+                    "'2026-06-01 00:00:00', 0.25)"
+                )
+            )
+    before = Verdict(NOW, "n1", Health.DEGRADED, 0.25, ("F000001",), "it is odd", p_fail_7d=0.25)
+    contributions = chance({"F000001": finding()}, OWN).contributions
+    after = msgspec.structs.replace(
+        before, p_fail_7d=0.5, held_until=NOW, contributions=contributions
+    )
+    with Ledger(tmp_path) as ledger:
+        assert ledger.verdicts() == {"n1": before}
+        ledger.commit_turn(Turn(NOW, verdicts=(after,)))
+    with Ledger(tmp_path) as ledger:
+        assert ledger.verdicts() == {"n1": after}

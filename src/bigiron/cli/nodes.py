@@ -11,9 +11,9 @@ from bigiron.cli.table import asked, show
 from bigiron.model import Health
 from bigiron.nodesets import fold
 from bigiron.store.reading import NodeRow, Reading
-from bigiron.words import HEALTH_STYLE, risk
+from bigiron.words import HEALTH_STYLE, chance
 
-HEADERS = ("NODES", "COUNT", "HEALTH", "RISK_24H", "ACTION", "REASON")
+HEADERS = ("NODES", "COUNT", "HEALTH", "P_FAIL_24H", "ACTION", "REASON")
 
 
 @click.command()
@@ -27,10 +27,11 @@ def nodes(
     folder: Path | None,
     config_file: Path | None,
 ) -> int:
-    """Show how nodes stand, worst first: health, risk to fail within a day, what to do and why.
+    """Show how nodes stand, worst first: health, chance to fail, what to do and why.
 
     NODES are names or sets of them, such as gpu[001-016]; without any, all are shown. Nodes that
-    stand alike share a line. The risk ranks nodes; it is no forecast (docs/limits.md).
+    stand alike share a line. P_FAIL_24H is how likely a job on the node fails of it within a day;
+    what its weights were fitted to is told in docs/studies/hazard.md.
     """
     with Reading(place(folder, config_file)) as reading:
         rows = reading.nodes(known(reading, named(names)))
@@ -66,7 +67,7 @@ def _line(group: list[NodeRow], faults: dict[str, str]) -> tuple[str, ...]:
         fold(row.node.name for row in group),
         str(len(group)),
         _health(first).value,
-        risk(_worst(group)),
+        chance(_worst(group)),
         asked(first.action),
         reason or "-",
     )

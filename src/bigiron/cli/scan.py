@@ -22,7 +22,7 @@ from bigiron.hub.settings import check, fault_files, settings
 from bigiron.hub.sources import sources
 from bigiron.model import Health
 from bigiron.nodesets import fold
-from bigiron.words import HEALTH_STYLE, advice, risk
+from bigiron.words import HEALTH_STYLE, advice, chance
 
 
 @click.command()
@@ -53,7 +53,8 @@ def scan(
     """One look at a live fleet, reading only: which nodes are in trouble, why, what to do.
 
     Any mix of sources. Nothing is installed, changed or kept. A source that fails is named, and
-    the rest is judged without it. The risk ranks nodes; it is no forecast (docs/limits.md).
+    the rest is judged without it. "Fails in 24 h" is how likely a job on the node fails of it,
+    with weights that were fitted to simulated fleets (docs/studies/hazard.md).
 
     Exit code: 0 healthy, 1 warning, 2 critical, 3 nothing reached, 4 wrong usage.
     """
@@ -135,7 +136,7 @@ def _table(rows: list[Row]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("node", no_wrap=True)
     table.add_column("health", no_wrap=True)
-    table.add_column("risk 24 h", justify="right", no_wrap=True)
+    table.add_column("fails in 24 h", justify="right", no_wrap=True)
     table.add_column("why", ratio=3)
     table.add_column("do", ratio=2)
     scheduled = any(row.state for row in rows)
@@ -145,7 +146,7 @@ def _table(rows: list[Row]) -> Table:
         cells = (
             f"[bold]{_told(row.node)}[/]",
             f"[{HEALTH_STYLE[row.health]}]{row.health}[/]",
-            risk(row.p_fail_24h),
+            chance(row.p_fail_24h),
             _told(row.reason) + _more(row),
             _todo(row),
             f"[dim]{_told(row.state)}[/]",

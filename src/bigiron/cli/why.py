@@ -7,11 +7,12 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from bigiron.cli.odds import odds
 from bigiron.cli.place import place, print_json, query_options
 from bigiron.cli.table import at, printable
 from bigiron.model import Event, Evidence, Health
 from bigiron.store.reading import NodeRow, Reading, Reason, Why
-from bigiron.words import HEALTH_STYLE, SEVERITY_STYLE, advice, risk, whose
+from bigiron.words import HEALTH_STYLE, SEVERITY_STYLE, advice, chance, whose
 
 HANG = 2
 """Columns by which what does not fit is indented further than its beginning."""
@@ -58,6 +59,8 @@ class _Page:
 
 def _show(found: Why, console: _Page) -> None:
     console.print(_head(found.node))
+    if found.node.verdict is not None and found.node.verdict.held_until is not None:
+        console.print(f"  not better yet: {printable(found.node.verdict.because)}")
     if not found.actions:
         console.print("  asked for: nothing")
     for action in found.actions:
@@ -71,6 +74,8 @@ def _show(found: Why, console: _Page) -> None:
         console.print("  no finding stands against it")
     for reason in found.reasons:
         _show_reason(reason, console)
+    for part in odds(found):
+        console.print(Text(f"  {part}", style="dim"))
     for closing in found.asked:
         who = f"  {closing.finding} is to be closed at the hub's next turn, says {closing.by}: "
         console.print(who + printable(closing.because))
@@ -87,7 +92,8 @@ def _head(row: NodeRow) -> Text:
     if row.verdict is None:
         line.append("  not judged yet", style="")
     else:
-        line.append(f"  risk in 24 h {risk(row.verdict.p_fail_24h)}", style="")
+        day, week = chance(row.verdict.p_fail_24h), chance(row.verdict.p_fail_7d)
+        line.append(f"  fails within 24 h: {day}, within 7 days: {week}", style="")
         line.append(f"  since {at(row.verdict.time)} UTC", style="dim")
     if row.state is not None:
         reason = f" ({printable(row.state.reason)})" if row.state.reason else ""

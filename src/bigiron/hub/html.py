@@ -7,7 +7,7 @@ from jinja2 import Environment
 from bigiron.hub.scan import Row, Scan
 from bigiron.model import Health
 from bigiron.nodesets import fold
-from bigiron.words import advice, risk
+from bigiron.words import advice, chance
 
 
 def page(scan: Scan) -> str:
@@ -25,6 +25,6 @@ def page(scan: Scan) -> str:
         flagged=flagged,
         healthy=healthy,
         advice=say,
-        risk=risk,
+        chance=chance,
         scheduled=any(row.state for row in flagged),
     )

@@ -49,6 +49,7 @@ class Row(msgspec.Struct, frozen=True):
     node: str
     health: Health
     p_fail_24h: float
+    p_fail_7d: float
     reason: str
     action: ActionKind
     when: When
@@ -196,6 +197,7 @@ def _row(
         verdict.node,
         verdict.health,
         verdict.p_fail_24h,
+        verdict.p_fail_7d,
         reason,
         action.kind if action else ActionKind.NONE,
         action.when if action else When.NEVER,

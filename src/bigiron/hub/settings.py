@@ -3,6 +3,8 @@
 from pathlib import Path
 
 from bigiron.config import Config
+from bigiron.decide.hazard_weights import Weights, parse, shipped
+from bigiron.decide.judge import Judging
 from bigiron.decide.policy import Policy
 from bigiron.detect import detector, fold
 from bigiron.errors import ConfigError
@@ -20,6 +22,7 @@ def settings(config: Config) -> Settings:
         sustain_s=config.hub.sustain_s,
         declared=tuple(map(declaring.declared, config.golden)),
         exempt=declaring.exempted(config),
+        judging=Judging(config.hub.hold_s, _weights(config.hazard)),
         policy=Policy(
             max_out_count=policy.max_out_count,
             max_out_share=policy.max_out_share,
@@ -27,6 +30,16 @@ def settings(config: Config) -> Settings:
             breaker_count=policy.breaker_count,
         ),
     )
+
+
+def _weights(file: str) -> Weights:
+    """The hazard's weights: a site's own, or those that ship. Raises ConfigError."""
+    if not file:
+        return shipped()
+    try:
+        return parse(Path(file).read_text("utf-8"), file)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(file, "", f"cannot be read: {error}") from error
 
 
 def check(config: Config, file: str) -> None:

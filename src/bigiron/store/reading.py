@@ -29,7 +29,7 @@ from bigiron.model import (
 from bigiron.store import recall, rows, schema
 from bigiron.store.database import FILE, explained, open_to_read
 from bigiron.store.turn import Meter
-from bigiron.words import risk
+from bigiron.words import chance
 
 T = TypeVar("T")
 LIMIT = 1000
@@ -336,7 +336,7 @@ class Reading:
 
     def _verdicts_as_moments(self, node: str, limit: int) -> Iterator[Moment]:
         for row in self._history(schema.verdict_history, node, limit):
-            p = f"risk in 24 h {risk(row['p_fail_24h'])}"
+            p = f"fails within 24 h: {chance(row['p_fail_24h'])}"
             because = f": {row['because']}" if row["because"] else ""
             yield Moment(row["time"], "verdict", f"{row['health']}, {p}{because}")
 
