@@ -306,6 +306,7 @@ class _Bench:
             if change.change is Change.CLOSE:
                 self.closed.setdefault(change.finding.subject.node, []).append(change)
         self.changed: list[Verdict] = []
+        self.well: dict[str, Verdict] = {}
         self.past: dict[str, Past] = {}
         self.flagged: dict[str, datetime] = {}
         """Since when each node that is not well has been so."""
@@ -321,6 +322,10 @@ class _Bench:
     def _verdict(self, node: str, findings: Mapping[str, Finding]) -> Verdict:
         now, seen = self.window.now, node in self.window.seen
         before = self.standing.past.get(node, NO_PAST)
+        known = self.window.fleet.nodes.get(node)
+        sku = known.sku if known is not None else ""
+        if seen and before is NO_PAST and not findings and node not in self.closed:
+            return self._stands(self._well(node, sku))
         past = remember(
             *(before, findings, now),
             closed=self.closed.get(node, ()),
@@ -329,11 +334,18 @@ class _Bench:
         )
         if past != NO_PAST:
             self.past[node] = past
-        known = self.window.fleet.nodes.get(node)
-        sku = known.sku if known is not None else ""
         new = judge(node, findings, now, seen=seen, past=past, sku=sku, judging=self.judging)
         self._flag(new, before, past)
-        old = self.standing.verdicts.get(node)
+        return self._stands(new)
+
+    def _well(self, node: str, sku: str) -> Verdict:
+        """What is said of any node of a SKU that nothing stands against: most of a fleet."""
+        if sku not in self.well:
+            self.well[sku] = judge(node, {}, self.window.now, sku=sku, judging=self.judging)
+        return msgspec.structs.replace(self.well[sku], node=node)
+
+    def _stands(self, new: Verdict) -> Verdict:
+        old = self.standing.verdicts.get(new.node)
         if differs(old, new):
             self.changed.append(new)
             return new
