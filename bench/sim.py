@@ -300,7 +300,8 @@ def _methods(of: dict[str, list[Judged]]) -> Iterator[str]:
         methods = list(group[0].tallies)
         yield from (
             f"| {name} ({len(group)} of {len(every)} recordings): method | recall | by luck | "
-            "false suspects /1,000 nd | false drains /1,000 nd | benign, a node blamed | right device |",
+            "false suspects /1,000 nd | false drains /1,000 nd | benign, a node blamed | "
+            "right device |",
             "|---|---|---|---|---|---|---|",
         )
         for method in methods:
