@@ -2,6 +2,7 @@ from datetime import timedelta
 
 from tests.scenarios.stage import HEARTBEAT, Stage, busy, wobble
 
+from bigiron.hub.turn import Settings
 from bigiron.model import Change, Health, Maintenance, NodeState, Severity
 
 
@@ -20,6 +21,73 @@ def test_opens_on_a_gpu_that_falls_silent_beside_its_neighbours() -> None:
     living(stage, 10)
     assert list(stage.open) == ["gpu.missing a1/gpu3"]
     assert stage.health("a1") is Health.UNHEALTHY
+
+
+def without(stage: Stage, device: str) -> dict[tuple[str, str, str], float]:
+    """From now on the pages leave a GPU out; what it said."""
+    lost = {k: v for k, v in stage.said.items() if k[1] == device}
+    for key in lost:
+        del stage.said[key]
+    return lost
+
+
+SCRAPED_EVERY_FIVE_MINUTES = Settings(keep_intervals=False, fresh_s=750.0, sustain_s=750.0)
+
+
+def pages(stage: Stage, count: int) -> None:
+    for _ in range(count):
+        wobble(stage, len(stage.outcomes))
+        stage.run(5)
+
+
+def test_two_pages_five_minutes_apart_that_leave_a_gpu_out_are_enough() -> None:
+    stage = Stage(settings=SCRAPED_EVERY_FIVE_MINUTES, step_s=300)
+    busy(stage, stage.names)
+    pages(stage, 6)
+    without(stage, "gpu3")
+    pages(stage, 1)
+    assert stage.open == {}
+    pages(stage, 1)
+    assert list(stage.open) == ["gpu.missing a1/gpu3"]
+    pages(stage, 6)
+    assert stage.changes(Change.OPEN) == ["gpu.missing"]
+
+
+def test_one_page_that_leaves_a_gpu_out_is_nothing() -> None:
+    stage = Stage(settings=SCRAPED_EVERY_FIVE_MINUTES, step_s=300)
+    busy(stage, stage.names)
+    pages(stage, 6)
+    for _ in range(3):
+        lost = without(stage, "gpu3")
+        pages(stage, 1)
+        stage.said |= lost
+        pages(stage, 2)
+    assert stage.changes(Change.OPEN) == []
+
+
+def test_pages_close_together_leave_a_gpu_out_for_two_minutes_before_it_is_told() -> None:
+    stage = Stage(step_s=15)
+    busy(stage, stage.names)
+    living(stage, 5)
+    without(stage, "gpu3")
+    stage.run(2)
+    assert stage.open == {}
+    stage.run(0.5)
+    assert list(stage.open) == ["gpu.missing a1/gpu3"]
+
+
+def test_a_gpu_that_starts_after_the_others_of_its_node_is_not_missing() -> None:
+    stage = Stage(step_s=15)
+    busy(stage, stage.names)
+    living(stage, 5)
+    said = dict(stage.said)
+    stage.silent("a1")
+    stage.run(4)
+    stage.said |= {key: value for key, value in said.items() if key[1] != "gpu3"}
+    stage.run(1)
+    stage.said |= said
+    stage.run(5)
+    assert "gpu.missing" not in stage.changes(Change.OPEN)
 
 
 def test_closes_when_the_gpu_is_seen_again() -> None:

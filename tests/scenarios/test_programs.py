@@ -44,7 +44,9 @@ def test_a_user_who_fails_on_five_disjoint_node_sets_is_one_finding_of_the_user(
     finding = stage.open["program_failure user:uma"]
     assert list(stage.open) == ["program_failure user:uma"]
     assert (finding.severity, finding.blame) == (Severity.INFO, Blame.APPLICATION)
-    assert finding.because[0].startswith("5 jobs of user uma failed with errors of their own on 10")
+    assert finding.because[0].startswith(
+        "5 of 5 jobs of user uma failed with errors of their own within a day, on 10 nodes"
+    )
     assert set(finding.subject.members) == set(NODES[:10])
     assert {stage.health(node) for node in NODES} == {Health.HEALTHY}
     assert stage.actions == []
@@ -155,3 +157,11 @@ def test_on_a_shared_node_it_is_the_job_that_failed_there_and_then() -> None:
         run_job(stage, str(n), "uma", (NODES[n],), fails="all")
     stage.run(2)
     assert list(stage.open) == ["program_failure user:uma"]
+
+
+def test_a_switch_and_a_memory_limit_tell_nothing_of_programs_that_fail_everywhere() -> None:
+    stage = fleet()
+    for n in range(4):
+        for code in ("kernel.oom_cgroup", "sxid.12028"):
+            run_job(stage, f"{code}{n}", "uma", (NODES[n],), fails="all", code=code)
+    assert {f.subject.by for f in stage.open.values()} == {""}

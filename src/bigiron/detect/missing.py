@@ -4,6 +4,7 @@ Missing is never healthy, and what is missing on many nodes at once is the monit
 not theirs.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -37,6 +38,11 @@ BUSY_W = 150.0
 
 LAG_S = 35.0
 """Two scrapes at the usual fifteen seconds, and some."""
+
+
+PAGES_S = 120.0
+"""A GPU is gone that its node's pages leave out for two minutes, and on two pages at least: one may
+miss it, DCGM has been seen to stall for 45 s (DCGM #313), and after a boot GPUs start in turn."""
 
 
 @dataclass(slots=True)
@@ -190,7 +196,7 @@ def _gpus(window: Window, node: str, pulse: Pulse, lost: Set[Key]) -> Iterator[F
     for device, last_s in pulse.gpus.items():
         if not device:
             continue
-        if last_s >= oldest_s:
+        if last_s >= oldest_s and not _left_out(window, node, pulse, last_s):
             again = f"{NAME}|gpu.missing|{node}/{device}"
             if window.stands(again):
                 yield Recovery(again, "it is seen again")
@@ -209,6 +215,16 @@ def _gpus(window: Window, node: str, pulse: Pulse, lost: Set[Key]) -> Iterator[F
             evidence=(Evidence("sample", "its newest sample", since),),
             confidence=0.9,
         )
+
+
+def _left_out(window: Window, node: str, pulse: Pulse, last_s: float) -> bool:
+    """Whether the pages of a node have come without this GPU for some time."""
+    newest = max(pulse.gpus, key=lambda gpu: pulse.gpus[gpu])
+    if pulse.gpus[newest] - last_s < PAGES_S:
+        return False
+    told = (window.series.get(metric, {}).get((node, newest)) for metric in PULSE)
+    pages = (s.times[bisect_right(s.times, last_s) :] for s in told if s is not None)
+    return any(len(times) > 1 and times[-1] - times[0] >= PAGES_S for times in pages)
 
 
 def _moving(window: Window) -> Set[str]:

@@ -35,7 +35,8 @@ def _finding(group: Group) -> Finding:
     codes = sorted({failure.event.code for failure in group.failures})
     told = f"{len(nodes)} nodes ({', '.join(map(label, codes[:SHOWN]))})"
     if group.by == "user":
-        text = f"{group.jobs} jobs of user {group.name} failed with errors of their own on {told}."
+        jobs = f"{group.jobs} of {group.of} jobs of user {group.name}"
+        text = f"{jobs} failed with errors of their own within a day, on {told}."
         why = "Their nodes have nothing in common but the user: look at the program, not at them."
     else:
         text = f"Job {group.name} failed with errors of its own on {told}."

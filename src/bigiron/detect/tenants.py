@@ -69,6 +69,8 @@ class Group(NamedTuple):
     failures: tuple[Failure, ...]
     jobs: int
     """How many jobs failed so."""
+    of: int
+    """Of how many that ran lately."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -194,7 +196,8 @@ class Tenants:
 
     def _found_groups(self) -> Iterable[Group]:
         by_user: dict[str, list[Failure]] = defaultdict(list)
-        failures = [f for same in self._all().values() for f in same if f.user and f.job]
+        of_gpus = (same for code, same in self._all().items() if code.startswith(OF_GPUS))
+        failures = [f for same in of_gpus for f in same if f.user and f.job]
         newest = max((f.event.time for f in failures if f.event.time is not None), default=None)
         since = newest if self._window.single_look else self._window.now
         for failure in failures:
@@ -207,11 +210,19 @@ class Tenants:
                 by_job[failure.job].append(failure)
             telling = {job for job, same in by_job.items() if any(map(_tells, same))}
             if _apart(nodes.get(job, frozenset()) for job in sorted(telling)) >= APART:
-                yield Group("user", user, _ordered(own), len(telling))
+                yield Group(
+                    "user", user, _ordered(own), len(telling), self._ran_lately(user, since)
+                )
                 continue
             for job in sorted(telling):
                 if len({f.event.node for f in by_job[job]}) >= APART:
-                    yield Group("job", job, _ordered(by_job[job]), 1)
+                    yield Group("job", job, _ordered(by_job[job]), 1, 1)
+
+    def _ran_lately(self, user: str, now: datetime | None) -> int:
+        """How many jobs a user had in the time that failures are told of."""
+        since = now - LATELY if now is not None else None
+        own = (job for job in self._window.jobs if job.user == user and job.start is not None)
+        return sum(since is None or job.end is None or job.end >= since for job in own)
 
 
 @cache
