@@ -22,6 +22,9 @@ from bigiron.model import Finding, Recovery
 
 Ints = NDArray[np.int64]
 
+GROUPS = 6
+"""Streams end their hours in so many groups, ten minutes apart: so no step has all the work."""
+
 
 class Deviation:
     """The detector; ``budget`` is what it may spend of the fleet's false suspects."""
@@ -44,8 +47,8 @@ class Deviation:
             return before, []
         step = _Step(before, block, clean)
         step.look()
-        if step.ends:
-            step.close_hour()
+        step.close_hours()
+        if step.decides:
             decide(step.after, self.budget, len(clean.nodes))
         return step.after, claims(step.after, clean, block)
 
@@ -58,14 +61,16 @@ class _Step:
     block: Block
     clean: Clean
     after: State = field(init=False)
-    ends: bool = False
-    """Whether a full hour of the clock has come since the step before."""
+    ends: tuple[int, ...] = ()
+    """The groups of streams whose hour has come to its end since the step before."""
+    decides: bool = False
+    """Whether it is time to look over the whole fleet: once an hour."""
     make: dict[str, Ints] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        clean, hour = self.clean, accumulate.BLOCK_S
-        was = self.before.time_s
-        self.ends = was > 0 and clean.time_s // hour > was // hour
+        clean, every = self.clean, accumulate.BLOCK_S / GROUPS
+        self.ends = tuple(group for group in range(GROUPS) if self._passes(group * every))
+        self.decides = self._passes(every / 2)
         self.after = msgspec.structs.replace(
             self.before, time_s=clean.time_s, tables=dict(self.before.tables)
         )
@@ -78,6 +83,11 @@ class _Step:
         if GPU in clean.rows:
             new = np.zeros(len(clean.nodes), bool)
             self._align(SHARED, clean.nodes, GPU_STREAMS, changed.of_nodes, new)
+
+    def _passes(self, start_s: float) -> bool:
+        """Whether so many seconds after a full hour have come since the step before."""
+        was, now, hour = self.before.time_s, self.clean.time_s, accumulate.BLOCK_S
+        return was > 0 and (now - start_s) // hour > (was - start_s) // hour
 
     def _know_makes(self) -> None:
         """Which kind of part each row is: its node's SKU and its own model.
@@ -132,7 +142,7 @@ class _Step:
         versions, returned = changed
         versions = versions if kind == SHARED else np.zeros_like(versions)
         tracks = old.tracks if index is None else state.moved(old.tracks, index)
-        if self.ends or (index is None and (new | versions | returned).any()):
+        if index is None and (new | versions | returned).any():
             tracks = state.for_all(tracks)
         else:
             tracks = state.for_a_step(tracks)
@@ -147,11 +157,14 @@ class _Step:
         """Add this step's deviations to the hour that runs."""
         Look(self.before, self.after, self.block, self.clean, self.make).run()
 
-    def close_hour(self) -> None:
-        """End the hour of every track."""
+    def close_hours(self) -> None:
+        """End the hour of the streams whose time has come; one after another, not all at once."""
         steps = accumulate.BLOCK_S / max(self.clean.step_s, 1.0)
         for kind, table in self.after.tables.items():
-            streams = _streams_of(table)
+            due = np.isin(np.arange(len(table.streams)) % GROUPS, self.ends)
+            columns = np.flatnonzero(due & table.tracks.count.any(axis=0))
+            if columns.size == 0:
+                continue
             if kind == SHARED:
                 rows = self.clean.rows[GPU]
                 make = node_makes(rows.node.astype(np.int64), self.make[GPU], len(table.units))
@@ -159,8 +172,10 @@ class _Step:
                 make = self.make[kind]
             else:
                 continue
-            of = state.limits(streams)
-            accumulate.close(table.tracks, table.shared, make, of, steps, self.clean.time_s)
+            of = state.limits(tuple(_streams_of(table)[column] for column in columns))
+            some = state.taken(table, columns)
+            accumulate.close(some.tracks, some.shared, make, of, steps, self.clean.time_s)
+            state.put_back(table, columns, some)
 
 
 def _streams_of(table: Table) -> tuple[Stream, ...]:

@@ -65,6 +65,8 @@ class Tracks(msgspec.Struct):
 RING = 14
 """Blocks that are kept one by one: three days and a half at work."""
 
+NAMES = Tracks.__struct_fields__
+
 GPU, SHARED = "gpu", "gpu@node"
 """The tables of GPUs, and of what the GPUs of a node share."""
 
@@ -134,8 +136,7 @@ def new_table(units: tuple[str, ...], streams: tuple[Stream, ...], makes: int) -
     """A table without any past."""
     n, m = len(units), len(streams)
     arrays: dict[str, Any] = {
-        name: np.full(_shape(name, n, m), FILL.get(name, 0.0), _type(name))
-        for name in Tracks.__struct_fields__
+        name: np.full(_shape(name, n, m), FILL.get(name, 0.0), _type(name)) for name in NAMES
     }
     shared = Shared(
         np.zeros((CASES * makes, m, robust.BINS)),
@@ -158,10 +159,7 @@ def _shape(name: str, n: int, m: int) -> tuple[int, ...]:
 def moved(tracks: Tracks, index: NDArray[np.intp]) -> Tracks:
     """Tracks whose rows follow ``detect.state.follow``'s index; a copy to write to."""
     return Tracks(
-        **{
-            name: carried(getattr(tracks, name), index, FILL.get(name, 0.0))
-            for name in Tracks.__struct_fields__
-        }
+        **{name: carried(getattr(tracks, name), index, FILL.get(name, 0.0)) for name in NAMES}
     )
 
 
@@ -172,7 +170,28 @@ def for_a_step(tracks: Tracks) -> Tracks:
 
 def for_all(tracks: Tracks) -> Tracks:
     """Tracks of which everything may be written to."""
-    return Tracks(**{name: getattr(tracks, name).copy() for name in Tracks.__struct_fields__})
+    return Tracks(**{name: getattr(tracks, name).copy() for name in NAMES})
+
+
+SHARED_BY_STREAM = ("spreads", "slopes", "null", "days")
+"""The second axis of each is the stream."""
+
+
+def taken(table: Table, columns: NDArray[np.intp]) -> Table:
+    """Some streams of a table, copies of their tracks and of what is shared."""
+    tracks = Tracks(**{name: getattr(table.tracks, name)[:, columns] for name in NAMES})
+    shared = Shared(**{name: getattr(table.shared, name)[:, columns] for name in SHARED_BY_STREAM})
+    return Table(table.units, tuple(table.streams[c] for c in columns), tracks, shared)
+
+
+def put_back(table: Table, columns: NDArray[np.intp], some: Table) -> None:
+    """What became of the streams taken: into the table, whose arrays are exchanged for new ones."""
+    for name in NAMES:
+        whole = getattr(table.tracks, name).copy()
+        whole[:, columns] = getattr(some.tracks, name)
+        setattr(table.tracks, name, whole)
+    for name in SHARED_BY_STREAM:
+        getattr(table.shared, name)[:, columns] = getattr(some.shared, name)
 
 
 def widened(shared: Shared, makes: int) -> Shared:
@@ -188,7 +207,7 @@ def widened(shared: Shared, makes: int) -> Shared:
 
 def forget(tracks: Tracks, rows: NDArray[np.bool_]) -> None:
     """Units that are new in their place: nothing of the past holds."""
-    for name in Tracks.__struct_fields__:
+    for name in NAMES:
         getattr(tracks, name)[rows] = FILL.get(name, 0.0)
 
 
