@@ -1,8 +1,10 @@
+from datetime import timedelta
+
 import pytest
 from tests.scenarios.stage import Stage
 
 from bigiron.hub.turn import Settings
-from bigiron.model import Change, Severity
+from bigiron.model import Change, Maintenance, NodeState, Severity
 
 NODES = [f"d{i:02d}" for i in range(24)]
 
@@ -135,3 +137,164 @@ def test_a_file_server_that_many_wait_for_is_told_and_asks_nothing() -> None:
     assert set(groups(stage).values()) == {Severity.INFO}
     assert {key.split()[0] for key in groups(stage)} == {"storage_outage"}
     assert stage.actions == []
+
+
+def excursions(
+    stage: Stage, hours: float, starts_h: list[tuple[slice, float]], **how: float
+) -> None:
+    """Loops whose air warms from a start on: up within half an hour, then for hours so."""
+    rise, ramp_h = how.get("rise", 5.0), how.get("ramp_h", 0.5)
+    for step in range(round(hours * 12)):
+        beat = len(stage.outcomes)
+        warm = dict.fromkeys(NODES, 0.0)
+        for on, start_h in starts_h:
+            share = min(1.0, max(0.0, (step / 12 - start_h) / ramp_h))
+            warm |= dict.fromkeys(NODES[on], rise * share)
+        for number, node in enumerate(NODES):
+            wobble = ((beat * 7 + number * 5) % 11 - 5) / 20
+            stage.says(node, "", node_inlet_temp_celsius=22.0 + wobble + warm[node])
+        stage.run(5)
+
+
+def claimed(stage: Stage) -> set[str]:
+    """Every group claimed so far."""
+    changes = [c for o in stage.outcomes for c in o.changes if c.change is Change.OPEN]
+    return {f"{c.finding.fault} {c.finding.subject.group}" for c in changes}
+
+
+@pytest.mark.parametrize("apart_h", [0.5, 0.75, 1.0])
+@pytest.mark.parametrize("loops", [2, 3, 4])
+@pytest.mark.parametrize("rise", [4.0, 7.0])
+def test_two_loops_that_warm_one_after_the_other_are_both_found_and_stay_so(
+    loops: int, apart_h: float, rise: float
+) -> None:
+    stage = fleet(loops)
+    size = len(NODES) // loops
+    air(stage, 6)
+    starts = [(slice(0, size), 0.0), (slice(size, 2 * size), apart_h)]
+    excursions(stage, 4, starts, rise=rise)
+    assert set(groups(stage)) == {
+        "cooling_excursion cooling:loop0",
+        "cooling_excursion cooling:loop1",
+    }
+    assert len([c for c in stage.changes(Change.OPEN) if c == "cooling_excursion"]) == 2
+    air(stage, 5)
+    assert groups(stage) == {}
+
+
+def test_weather_that_turns_fast_is_no_loops() -> None:
+    stage = fleet()
+    air(stage, 6)
+    excursions(stage, 6, [(slice(0, 24), 0.0)], rise=6.0, ramp_h=6.0)
+    assert claimed(stage) <= {"heat_wave all"}
+
+
+def test_one_loop_that_cools_makes_no_other_hot() -> None:
+    stage = fleet()
+    air(stage, 6)
+    excursions(stage, 4, [(slice(0, 8), 0.0)], rise=-5.0)
+    assert claimed(stage) == set()
+
+
+def test_after_hours_without_samples_the_weather_has_changed_and_no_loop_is_hot() -> None:
+    stage = fleet()
+    air(stage, 6)
+    stage.now += timedelta(hours=8)
+    air(stage, 3, 6.0, slice(0, 24))
+    assert claimed(stage) <= {"heat_wave all"}
+
+
+def test_a_gap_ends_no_excursion_and_does_not_make_it_usual() -> None:
+    stage = fleet()
+    air(stage, 6)
+    air(stage, 1, 6.0, slice(0, 8))
+    assert list(groups(stage)) == ["cooling_excursion cooling:loop0"]
+    stage.now += timedelta(hours=3)
+    air(stage, 1, 6.0, slice(0, 8))
+    assert list(groups(stage)) == ["cooling_excursion cooling:loop0"]
+    assert stage.changes(Change.CLOSE) == []
+    air(stage, 3)
+    assert groups(stage) == {}
+
+
+def test_a_loop_of_which_nothing_is_seen_is_not_well_again_but_explains_not_for_ever() -> None:
+    stage = fleet()
+    air(stage, 6)
+    air(stage, 1, 6.0, slice(0, 8))
+    for node in NODES[:8]:
+        stage.silent(node, "node_inlet_temp_celsius")
+    stage.run(5 * 60)
+    assert list(groups(stage)) == ["cooling_excursion cooling:loop0"]
+    stage.run(3 * 60)
+    assert groups(stage) == {}
+
+
+def test_errors_of_hours_without_a_look_are_not_errors_of_one_hour() -> None:
+    stage = fleet()
+    ports(stage, 24)
+    stage.now += timedelta(hours=6)
+    ports(stage, 1, 8, slice(8, 16))
+    ports(stage, 2)
+    assert claimed(stage) == set()
+
+
+def boots(stage: Stage, nodes: list[str], minutes_ago: float) -> None:
+    for node in nodes:
+        stage.says(
+            node,
+            "",
+            node_boot_time_seconds=(stage.now - timedelta(minutes=minutes_ago)).timestamp(),
+        )
+
+
+def test_nodes_that_booted_at_different_times_unseen_are_no_supply() -> None:
+    stage = fleet()
+    boots(stage, NODES, 10_000)
+    volts(stage, 24)
+    stage.now += timedelta(hours=6)
+    for number, node in enumerate(NODES[:8]):
+        boots(stage, [node], 20 + 30 * number)
+    volts(stage, 2)
+    assert claimed(stage) == set()
+
+
+def test_nodes_that_booted_at_one_moment_unseen_are_their_supplys() -> None:
+    stage = fleet()
+    boots(stage, NODES, 10_000)
+    volts(stage, 24)
+    stage.now += timedelta(hours=6)
+    boots(stage, NODES[:8], 120)
+    volts(stage, 2)
+    assert claimed(stage) == {"pdu_blip pdu0"}
+
+
+def test_a_dip_amid_planned_reboots_is_the_supplys_nevertheless() -> None:
+    stage = fleet()
+    volts(stage, 24)
+    work = Maintenance(
+        stage.now - timedelta(minutes=40), stage.now + timedelta(hours=1), tuple(NODES), "reboot"
+    )
+    stage.take(maintenance=(work,))
+    out = NODES[:2]
+    stage.take(states=tuple(NodeState(n, "maint", "planned reboot", since=stage.now) for n in out))
+    volts(stage, 2, 0.7, slice(0, 8))
+    assert list(groups(stage)) == ["pdu_blip pdu:pdu0"]
+
+
+def test_planned_reboots_of_one_supplys_nodes_are_no_dip() -> None:
+    stage = fleet()
+    boots(stage, NODES, 10_000)
+    volts(stage, 24)
+    work = Maintenance(stage.now, stage.now + timedelta(hours=1), tuple(NODES[:8]), "reboot")
+    stage.take(maintenance=(work,))
+    for node in NODES[:8]:
+        stage.silent(node)
+    volts(stage, 1, on=slice(0, 0))
+    assert claimed(stage) == set()
+
+
+def test_two_leaves_of_three_that_err_at_once_are_two() -> None:
+    stage = fleet()
+    ports(stage, 24)
+    ports(stage, 3, 40, slice(8, 24))
+    assert set(groups(stage)) == {"leaf_bad leaf:leaf1", "leaf_bad leaf:leaf2"}

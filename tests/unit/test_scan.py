@@ -1,4 +1,5 @@
 from math import comb
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -58,6 +59,23 @@ def test_what_is_odd_everywhere_has_no_group() -> None:
 def test_scattered_or_few_are_nobodys() -> None:
     assert scan(set(NODES[::8]), set(NODES), LEVELS) == []
     assert scan({"n00", "n01"}, set(NODES), LEVELS) == []
+
+
+def test_most_groups_at_once_are_as_many_causes_and_all_of_them_are_none() -> None:
+    groups = {f"r{g}": frozenset(f"n{g}{i}" for i in range(8)) for g in range(3)}
+    everyone = frozenset().union(*groups.values())
+    found = scan(groups["r0"] | groups["r1"], everyone, {"rack": groups})
+    assert {hit.group for hit in found} == {"r0", "r1"}
+    assert scan(everyone, everyone, {"rack": groups}) == []
+
+
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.6, 0.8])
+def test_what_is_odd_by_chance_sits_together_hardly_ever(share: float) -> None:
+    dice = Random(20260504)
+    groups = {f"r{g}": frozenset(f"n{g}-{i}" for i in range(8)) for g in range(12)}
+    nodes = sorted(frozenset().union(*groups.values()))
+    tries = [{node for node in nodes if dice.random() < share} for _ in range(300)]
+    assert sum(bool(scan(odd, set(nodes), {"rack": groups})) for odd in tries) <= 2
 
 
 def test_equal_groups_go_to_the_level_named_first() -> None:

@@ -19,8 +19,7 @@ from bigiron.detect.shared_cause.families import LEVELS, named
 from bigiron.detect.shared_cause.heat import Warm
 from bigiron.detect.shared_cause.places import levels
 from bigiron.detect.shared_cause.scan import CHANCE, Hit, scan
-from bigiron.detect.shared_cause.state import Flags, Heat, Power, Standing, State
-from bigiron.detect.state import carried, follow
+from bigiron.detect.shared_cause.state import Flags, Standing, State, aligned
 from bigiron.model import (
     ActionKind,
     Blame,
@@ -38,6 +37,12 @@ DOWN = frozenset({"ib.link_down", "ib.cable_unplugged"})
 
 AGAIN_S = 1800.0
 """A cause that has not shown for so long is over."""
+
+UNSEEN_S = 6 * 3600.0
+"""A cause of which nothing is seen is not over; but after so long it explains nothing more."""
+
+SEEN_SHARE = 0.5
+"""Of so many of its nodes something must be seen that would show a cause, for it to be over."""
 
 STALLED_S = 900.0
 STALLED_LEAST, STALLED_SHARE = 3, 0.05
@@ -65,40 +70,12 @@ class SharedCause:
         stalled = _stalls(state.stalled, block)
         if block.clean is None:
             return msgspec.structs.replace(state, stalled=stalled), []
-        look = _Look(_aligned(state, block.clean.nodes), block, block.clean)
+        look = _Look(aligned(state, block.clean.nodes), block, block.clean)
         look.heat()
         look.ports()
         look.supply()
         look.storage(stalled)
         return look.ended(stalled)
-
-
-def _aligned(state: State, nodes: tuple[str, ...]) -> State:
-    """The state with its rows moved to the nodes of this step."""
-    index = follow(state.nodes, nodes)
-    if index is None:
-        return state
-    h, p = state.heat, state.power
-    return msgspec.structs.replace(
-        state,
-        nodes=nodes,
-        heat=Heat(
-            carried(h.base, index, np.nan),
-            carried(h.rise, index, 0.0),
-            carried(h.hours, index, np.nan),
-            carried(h.jump, index, 0.0),
-            carried(h.steps, index, 0.0),
-            h.spread,
-        ),
-        power=Power(
-            carried(p.volts, index, np.nan),
-            carried(p.clock, index, np.nan),
-            carried(p.braked, index, 0.0),
-            carried(p.booted, index, np.nan),
-            carried(p.there, index, False),
-            p.sag,
-        ),
-    )
 
 
 def _stalls(before: Mapping[str, float], block: Block) -> dict[str, float]:
@@ -123,8 +100,12 @@ class _Look:
         self.standing = dict(state.standing)
         self.found: list[Finding | Recovery] = []
         self.after_heat, self.after_ports, self.after_power = state.heat, state.ports, state.power
+        self.elapsed_s = self.now_s - state.time_s if state.time_s else clean.step_s
         calendar = Calendar(block.time, block.maintenance, block.states)
+        own = Calendar(block.time, (), block.states)
         self.away = np.array([calendar.at_work(n) is not None for n in self.nodes], np.bool_)
+        self.out = np.array([own.at_work(n) is not None for n in self.nodes], np.bool_)
+        self._dark()
 
     # --- what is looked at
 
@@ -132,20 +113,17 @@ class _Look:
         """Cooling loops, or racks where no loops are known."""
         inlet = inlet_of(self.clean.rows.values(), len(self.nodes))
         hot = self._rows_of("cooling_excursion") | self._rows_of("shared_cause.thermal")
-        followed = heat.follow_heat(self.state.heat, inlet, hot, self.clean.step_s)
+        followed = heat.follow_heat(self.state.heat, inlet, hot, self.now_s)
         places = self._levels("thermal")
         by = next(iter(places), "")
         groups = self._numbered(places.get(by, {}))
-        self.after_heat, warmth = heat.warm(followed, groups)
+        self.after_heat, warmth = heat.warm(followed, groups, hot, self.now_s)
         self._warm(warmth, places)
-        marked = warmth.judged & (warmth.above > 0.6 * warmth.limit)
-        for hit in self._scan("thermal", marked, warmth.judged):
-            over = heat.hot_groups(warmth, self.index, {hit.group: frozenset(hit.members)}, 1.0)
-            if hit.group in over:
-                began = self.warming.get(f"{hit.by}:{hit.group}", self.now_s)
-                rise = over[hit.group]
-                text = f"The air of {len(hit.marked)} nodes is {rise:.1f} °C above its usual, "
-                self._stand("thermal", hit, began, text + "that of the others is not.")
+        self._unseen("thermal", np.isfinite(inlet))
+        for hit, rise in heat.hits(warmth, self.index, places):
+            began = self.warming.get(f"{hit.by}:{hit.group}", self.now_s)
+            text = f"The air of {len(hit.marked)} nodes is {rise:.1f} °C above what all share."
+            self._stand("thermal", hit, began, text)
         for name, rise in heat.jumping_groups(warmth, self.index, places.get(by, {})).items():
             members = tuple(sorted(places[by][name] & self.index.keys()))
             text = f"The air of its {len(members)} nodes rose by {rise:.1f} °C within hours."
@@ -175,9 +153,10 @@ class _Look:
         odd = np.zeros(len(self.nodes), np.bool_)
         heard = np.zeros(len(self.nodes), np.bool_)
         if rows is not None:
-            self.after_ports, errs = ports.follow_ports(self.state.ports, rows, self.clean.step_s)
+            self.after_ports, errs = ports.follow_ports(self.state.ports, rows, self.elapsed_s)
             odd[rows.node[errs]] = True
             heard[rows.node[rows.present]] = True
+        self._unseen("link", heard)
         down = {e.node for e in self.block.events if e.code in DOWN} & self.index.keys()
         for node in down:
             odd[self.index[node]] = heard[self.index[node]] = True
@@ -189,10 +168,11 @@ class _Look:
 
     def supply(self) -> None:
         """Power distribution units."""
-        self.after_power, dips, gone = supply.follow_supply(self.state.power, self.clean, self.away)
-        judged = ~self.away
-        at_s = self.now_s - self.clean.step_s
-        for hit in self._scan("power", dips | gone, judged):
+        meant = supply.Meant(self.out, self.away)
+        followed = supply.follow_supply(self.state.power, self.clean, meant, self.elapsed_s)
+        self.after_power, dips, gone = followed
+        at_s = self.now_s - self.elapsed_s
+        for hit in self._scan("power", dips | gone, ~self.out):
             count, of = len(hit.marked), len(hit.members)
             family = "power" if dips[[self.index[n] for n in hit.marked]].any() else "loss"
             what = "dip" if family == "power" else "are gone or boot"
@@ -213,6 +193,25 @@ class _Look:
         group = known[0] if known else server or "file server"
         text = f"{len(stalled)} nodes wait for it."
         self._note("storage_outage", "storage", group, sorted(stalled), text)
+
+    # --- what is not seen
+
+    def _dark(self) -> None:
+        """What stood before a gap goes on through it: nothing was seen at all."""
+        late_s = self.elapsed_s - self.clean.step_s
+        if late_s > (supply.GAP_STEPS - 1) * self.clean.step_s:
+            for key, held in self.standing.items():
+                self.standing[key] = _longer(held, late_s)
+
+    def _unseen(self, family: str, seen: Flags) -> None:
+        """A group of whose nodes hardly any could show it now goes on as it was."""
+        for key, held in self.standing.items():
+            if held.fault != named(family, held.by):
+                continue
+            rows = [self.index[m] for m in held.members if m in self.index]
+            told = np.count_nonzero(seen[rows]) if rows else 0
+            if told < SEEN_SHARE * len(rows):
+                self.standing[key] = _longer(held, self.elapsed_s)
 
     # --- groups
 
@@ -272,7 +271,9 @@ class _Look:
             if self.now_s - held.last_s > AGAIN_S:
                 del self.standing[key]
                 over = f"{NAME}|{held.fault}|{held.by}:{held.group}"
-                self.found.append(Recovery(over, "it has not shown for half an hour"))
+                dark = held.unseen_s > UNSEEN_S
+                why = "nothing is seen of it" if dark else "it has not shown for half an hour"
+                self.found.append(Recovery(over, why))
             else:
                 self.found.append(_finding(held))
         after = State(
@@ -283,8 +284,16 @@ class _Look:
             self.warming,
             stalled,
             self.standing,
+            self.now_s,
         )
         return after, self.found
+
+
+def _longer(held: Standing, seconds: float) -> Standing:
+    """A group that goes on as it was over a time in which nothing was seen of it."""
+    unseen_s = held.unseen_s + seconds
+    last_s = held.last_s + (seconds if unseen_s <= UNSEEN_S else 0.0)
+    return msgspec.structs.replace(held, last_s=last_s, unseen_s=unseen_s)
 
 
 def _finding(held: Standing) -> Finding:

@@ -69,25 +69,44 @@ def _best(
     share: float,
     chance: float,
 ) -> Hit | None:
-    touched = {
-        by: {name: group for name, group in groups.items() if not group.isdisjoint(marked)}
-        for by, groups in levels.items()
-    }
     looked_at = max(1, sum(len(groups) for groups in levels.values()))
     found: list[tuple[float, Hit]] = []
-    for by, groups in touched.items():
-        for name, group in sorted(groups.items()):
-            members, odd = group & eligible, group & marked
-            if len(odd) < least or len(odd) < share * len(members):
-                continue
-            numbers = len(eligible), len(marked), len(members), len(odd)
+    for by, groups in levels.items():
+        odd_ones = _odd_ones(groups, marked, eligible, least, share)
+        rest = eligible - set[str]().union(*(members for members, _ in odd_ones.values()))
+        for name, (members, odd) in sorted(odd_ones.items()):
+            total, all_odd = len(rest) + len(members), len(rest & marked) + len(odd)
+            numbers = total, all_odd, len(members), len(odd)
             p = min(1.0, looked_at * upper_tail(*numbers))
             if p > chance:
                 continue
             ratio = likelihood_ratio(*numbers)
             hit = Hit(by, name, tuple(sorted(members)), tuple(sorted(odd)), p, ratio)
-            found.append((ratio - log(len(levels[by])), hit))
+            found.append((ratio - log(len(groups)), hit))
     return max(found, key=lambda one: one[0], default=(0.0, None))[1]
+
+
+def _odd_ones(
+    groups: Mapping[str, frozenset[str]],
+    marked: Set[str],
+    eligible: Set[str],
+    least: int,
+    share: float,
+) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+    """The groups of one level of which most are odd: their nodes that count, and the odd ones.
+
+    Each is compared with what hangs on none of the others: two switches that fail together would
+    otherwise hide one another.
+    """
+    found: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+    for name, group in groups.items():
+        odd = group & marked
+        if len(odd) < least:
+            continue
+        members = group & eligible
+        if len(odd) >= share * len(members):
+            found[name] = members, odd
+    return found
 
 
 def upper_tail(total: int, odd: int, size: int, held: int) -> float:
