@@ -41,8 +41,11 @@ RARE = 0.99
 """The sum over hours passes over what this share of healthy blocks do not exceed. A quantile, for
 blocks have heavy tails: most are alike, and now and then a job is unlike all others for a day."""
 
-CLIP = 2.5
-"""An hour adds at most so many standard deviations to its sum: an hour or two are not a trend."""
+CLIP = 4.0
+"""An hour adds at most so many standard deviations to its sum."""
+
+FEWEST_HOURS = 3.0
+"""Hours that a sum must be above zero before it says anything: two wild ones are no trend."""
 
 FAR_HOUR = 4.0
 """An hour counts in its block at most so many standard deviations: one wild hour is no change."""
@@ -219,9 +222,11 @@ def _fast(tracks: Tracks, shared: Shared, hour: Hour, of: Limits) -> None:
     over = np.minimum(of.bad * hour.mean / hour.hourly - allowed, CLIP)
     level = np.clip(tracks.level + over, 0.0, HIGHEST)
     tracks.level = np.where(hour.learned, level, tracks.level).astype(np.float32)
-    tracks.peak, tracks.chance = _chance(
+    tracks.peak, chance = _chance(
         tracks, shared, 0, hour.learned, tracks.level, tracks.peak, tracks.chance
     )
+    early = hour.learned & (tracks.shifted + 1 < FEWEST_HOURS)
+    tracks.chance = np.where(early, np.float32(1.0), chance)
 
 
 def _scan(tracks: Tracks, shared: Shared, make: Ints, hour: Hour, of: Limits) -> Flags:
