@@ -8,6 +8,7 @@ Seeds 201 to 205 were used for no tuning. Recordings are made, judged and remove
 """
 
 import json
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import click
@@ -33,6 +35,7 @@ import study_page
 
 SEEDS = (201, 202, 203, 204, 205)
 OURS = "bigiron"
+KEPT = "Keep what came of each recording here, and go on from what is kept (of the same code)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class Size:
 
 
 FULL = {
-    "null": Size(128, 28, baselines=True),
+    "null": Size(64, 28, baselines=True),
     "gradual": Size(64, 28, baselines=True),
     "failstop": Size(48, 5),
     "config": Size(48, 5),
@@ -92,6 +95,7 @@ class Judged:
 @click.option("--nodes", type=int, help="Instead of each scenario's own.")
 @click.option("--days", type=float, help="Instead of each scenario's own.")
 @click.option("--baselines", is_flag=True, help="The usual methods on every seed, not the first.")
+@click.option("--kept", type=click.Path(file_okay=False, path_type=Path), help=KEPT)
 @click.option("--jobs", default=1, show_default=True, help="Recordings at a time.")
 @click.option("--temp", type=click.Path(file_okay=False), help="Where recordings are put.")
 @click.option("--page/--no-page", default=None, help="Write docs/detection.md. [default: if whole]")
@@ -103,6 +107,7 @@ def main(
     nodes: int | None,
     days: float | None,
     baselines: bool,
+    kept: Path | None,
     jobs: int,
     temp: str | None,
     page: bool | None,
@@ -127,7 +132,7 @@ def main(
             if not only or name in only
             for seed in drawn
         ]
-        judged = list(_judged(tasks, jobs))
+        judged = list(_judged(tasks, jobs, kept))
     lines = list(_page(judged, tasks, drawn))
     if page or (page is None and whole):
         study_page.write("detection.md", "make sim", lines)
@@ -135,9 +140,10 @@ def main(
         click.echo("\n".join(lines))
 
 
-def _judged(tasks: Sequence[Task], jobs: int) -> Iterator[Judged]:
+def _judged(tasks: Sequence[Task], jobs: int, kept: Path | None) -> Iterator[Judged]:
     with ProcessPoolExecutor(jobs, max_tasks_per_child=1) as pool:
-        for task, one in zip(tasks, pool.map(_judge, tasks), strict=True):
+        judging = pool.map(partial(_known_or_judge, kept), tasks)
+        for task, one in zip(tasks, judging, strict=True):
             told = score(one.tallies[OURS])
             false = rate_text(told.false_suspects_per_1000_node_days)
             click.echo(
@@ -146,6 +152,21 @@ def _judged(tasks: Sequence[Task], jobs: int) -> Iterator[Judged]:
                 err=True,
             )
             yield one
+
+
+def _known_or_judge(kept: Path | None, task: Task) -> Judged:
+    """What an earlier run of the same version kept, else what comes of it now."""
+    if kept is None:
+        return _judge(task)
+    size = f"{task.size.nodes}x{task.size.days:g}"
+    path = kept / f"{task.scenario}-{task.seed}-{size}-{__version__}.pickle"
+    if path.exists():
+        known: Judged = pickle.loads(path.read_bytes())
+        return known
+    one = _judge(task)
+    kept.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(pickle.dumps(one))
+    return one
 
 
 def _judge(task: Task) -> Judged:
