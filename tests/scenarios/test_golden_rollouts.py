@@ -335,3 +335,18 @@ def test_a_change_that_is_announced_is_a_rollout_whatever_its_order() -> None:
     assert finding.because[0] == (
         "b15 differs in kernel arguments: it lacks iommu=pt, as nearly all of 23 others."
     )
+
+
+def test_while_a_fact_moves_for_one_sku_the_first_of_another_is_no_drift_a_repaired_is() -> None:
+    stage = fleet()
+    for number in range(8):
+        node = f"c{number:02d}"
+        stage.place(node, sku="box4", ring="ring2")
+        stage.facts(node, driver_version="470.1", hostname=node)
+    stage.run(30)
+    rollout(stage, ring(stage, "ring0"))
+    stage.facts("c07", driver_version="470.9")
+    later(stage, 12)
+    assert ever_blamed(stage) == []
+    turn(stage, "c03", "reimage", driver_version="475.1")
+    assert blamed(stage) == ["c03"]

@@ -52,8 +52,8 @@ def test_the_finding_says_who_waits_for_whom_in_which_jobs_and_since_when() -> N
     assert (finding.action, finding.when) == (ActionKind.CHECK, When.JOB_END)
     said = " ".join(finding.because)
     assert f"The GPUs of {BAD} idle 12% of the time while the other ranks wait for them" in said
-    assert "(peers 2%, own past 2%), in each of " in said
-    assert " jobs, since 2026-05-0" in said
+    assert "(peers 2%, own past 2%), in " in said
+    assert " different jobs, since 2026-05-0" in said
     assert "Its load average is 36 (peers 16, own past 16)." in said
     assert finding.since is not None
     assert abs((finding.since - fleet.now).total_seconds() / 3600 + 60) < 12
@@ -166,6 +166,24 @@ def test_it_ends_when_the_node_is_well_again() -> None:
     assert BAD in fleet.found
     fleet.run(30)
     assert fleet.found == {}
+
+
+def test_two_slow_hosts_in_one_job_do_not_clear_each_other() -> None:
+    def two(_hour: float, node: str, _job: Job) -> Host:
+        return Host(late={BAD: 0.06, "n09": 0.04}.get(node, 0.0))
+
+    def together() -> Iterator[Shift]:
+        usual = shifts([f"n{i:02d}" for i in range(16)])
+        for _ in range(17):
+            yield next(usual)
+        yield Shift(72, [[BAD, "n09", "n01", "n02", "n03"]], ["u1"])
+
+    fleet = JobFleet(work=together())
+    fleet.run(PAST_H)
+    fleet.run(64, two)
+    assert set(fleet.warned) == {BAD, "n09"}
+    fleet.run(48, two)
+    assert set(fleet.found) == {BAD, "n09"}
 
 
 def test_silence_is_not_recovery() -> None:

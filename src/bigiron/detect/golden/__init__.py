@@ -70,17 +70,16 @@ def _waves(window: Window, pools: Sequence[Pool], plans: Plans) -> list[wave.Wav
     """What moves in each pool; what comes in for one SKU is no surprise for another."""
     known = [_known(window, pool) for pool in pools]
     first = [wave.wave(window, p, plans, known=k) for p, k in zip(pools, known, strict=True)]
-    coming: dict[str, set[FactValue]] = {}
-    for pool, at in zip(pools, first, strict=True):
-        if at.alone is None:
-            coming.setdefault(facts.proper(pool.name), set()).update(at.coming)
     waves = []
-    for pool, at, standing in zip(pools, first, known, strict=True):
-        elsewhere = coming.get(facts.proper(pool.name), set()) & pool.counts.keys()
-        if elsewhere - at.moving:
-            waves.append(wave.wave(window, pool, plans, elsewhere, standing))
-        else:
-            waves.append(at)
+    for number, (pool, at, standing) in enumerate(zip(pools, first, known, strict=True)):
+        others = [
+            other
+            for n, other in enumerate(first)
+            if n != number and facts.proper(pools[n].name) == facts.proper(pool.name)
+        ]
+        elsewhere = wave.elsewhere(window, others)
+        again = elsewhere.lately or (elsewhere.values & pool.counts.keys()) - at.moving
+        waves.append(wave.wave(window, pool, plans, elsewhere, standing) if again else at)
     return waves
 
 
@@ -127,7 +126,9 @@ def _derived(
     """What differs from nearly all its like and is no part of a wave."""
     odd: dict[str, list[Held]] = {}
     for held in pool.held:
-        if not _in_order(pool, at, held) and not _half_way(window, held):
+        if held.value == at.usual or _in_order(pool, at, held):
+            continue
+        if not _half_way(window, held):
             odd.setdefault(held.key[0], []).append(held)
     if not odd:
         return

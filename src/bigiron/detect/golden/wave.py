@@ -6,7 +6,7 @@ with a newer version may be its first: it is told, and is drift if none follows.
 *older* version, or comes from a repair, is no wave.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -76,25 +76,44 @@ class Wave(NamedTuple):
         return self.coming | self.leaving | {self.usual}
 
 
+class Elsewhere(NamedTuple):
+    """What other pools of a fact tell, those of other SKUs: the ``values`` that come in there, and
+    whether a rollout has moved there ``lately``."""
+
+    values: frozenset[FactValue] = frozenset()
+    lately: bool = False
+
+
+NOWHERE = Elsewhere()
+
+
+def elsewhere(window: Window, others: Iterable[Wave]) -> Elsewhere:
+    """What other pools of a fact tell; one node that may be a first tells nothing."""
+    sure = [at for at in others if at.moves and at.alone is None]
+    times = [max((at.came if at.coming else at.moved).values(), default=None) for at in sure]
+    lately = any(time is not None and window.now - time <= ROLLOUT for time in times)
+    return Elsewhere(frozenset().union(*(at.coming for at in sure)), lately)
+
+
 def wave(
     window: Window,
     pool: Pool,
     plans: Plans,
-    elsewhere: Set[FactValue] = frozenset(),
+    others: Elsewhere = NOWHERE,
     known: frozenset[str] = frozenset(),
 ) -> Wave:
-    """What moves in a pool. ``elsewhere`` are values that come in in other pools of the fact.
+    """What moves in a pool. ``others`` is what other pools of the same fact tell.
 
     ``known`` are nodes whose drift stands: they are not taken for latecomers of a wave.
     """
-    look = _Look(window, pool, plans, elsewhere, known)
+    look = _Look(window, pool, plans, others, known)
     usual = pool.usual
     since = {value: pool.since(value) for value in pool.counts}
     until: dict[FactValue, datetime | None] = {}
     for value in pool.counts:
-        others = [times for other, times in since.items() if other != value]
+        rest = [times for other, times in since.items() if other != value]
         if value != usual:
-            moves, alone = look.comes_in(value, usual, since[value], others)
+            moves, alone = look.comes_in(value, usual, since[value], rest)
             if moves:
                 until[value] = alone
     came = {n: at for v in until for n, at in since[v].items() if not plans.always(n, at)}
@@ -137,7 +156,7 @@ class _Look:
         window: Window,
         pool: Pool,
         plans: Plans,
-        elsewhere: Set[FactValue],
+        elsewhere: Elsewhere,
         known: frozenset[str],
     ) -> None:
         self.window, self.pool, self.plans = window, pool, plans
@@ -174,10 +193,10 @@ class _Look:
         came: Mapping[str, Coming],
     ) -> tuple[bool, datetime | None]:
         """Whether a newer version comes in."""
-        if ways[How.UPDATE] or ways[How.WORK] or value in self.elsewhere:
+        if ways[How.UPDATE] or ways[How.WORK] or value in self.elsewhere.values:
             return True, None
         free = ways[How.UNTOLD]
-        if free and len(free) + len(ways[How.ALWAYS]) > 1:
+        if free and (len(free) + len(ways[How.ALWAYS]) > 1 or self.elsewhere.lately):
             return True, None
         if _most_within([came[n].at for n in ways[How.REPAIR]], TOGETHER) >= MANY:
             return True, None

@@ -150,11 +150,13 @@ def _where(after: State, row: int, pattern: int, programs: Programs) -> str:
     since = _since(after, row)
     dated = f", since {since:%Y-%m-%d %H:%M}" if since is not None else ""
     if tracks.programs[row, pattern] >= PROGRAMS:
-        return f", in each of {int(tracks.programs[row, pattern])} jobs{dated}"
+        return f", in {int(tracks.programs[row, pattern])} different jobs{dated}"
     if tracks.change_hours[row, pattern] >= CHANGED_HOURS:
         job = programs.find(int(tracks.key[row]))
         named = f" {job.id}" if job is not None else ""
         return f", which began in the middle of job{named}{dated}"
+    if tracks.opened[row, pattern] == SUSPECTED:
+        return f", which began in the middle of a job{dated}"
     return f", in one job so far, which may be the job's own doing{dated}"
 
 

@@ -157,14 +157,13 @@ def spreads(shared: Shared) -> Floats:
 
 
 def _joined(z: Floats, apart: Flags) -> Floats:
-    """The least of each pattern's signs (k, patterns), NaN if one is not told; at most
-    ``-ALLOWANCE`` where others show the same as its first, the clearest."""
+    """The least of each pattern's signs (k, patterns), NaN if one is not told; NaN, too, where
+    others show the same as its first, the clearest: it cannot be said then whose it is."""
     found = np.empty((len(z), len(PATTERNS)))
     for at, pattern in enumerate(PATTERNS):
         signs = list(pattern.signs)
         least = z[:, signs].min(axis=1)
-        alone = apart[:, signs[0]]
-        found[:, at] = np.where(alone, least, np.minimum(least, -ALLOWANCE))
+        found[:, at] = np.where(apart[:, signs[0]] | (least <= 0), least, np.nan)
     return found
 
 
