@@ -45,7 +45,7 @@ def test_a_healthy_fleet_raises_nothing() -> None:
 def test_opens_on_a_gpu_much_hotter_than_its_like_and_asks_for_a_test_only() -> None:
     fleet = Fleet()
     fleet.hotter["c03", "gpu5"] = 17.0
-    fleet.run(20)
+    fleet.run(35)
     assert list(fleet.stage.open) == ["gpu.hot c03/gpu5"]
     assert [a.kind for a in fleet.stage.actions] == [ActionKind.CHECK]
 
@@ -80,3 +80,22 @@ def test_an_idle_hour_does_not_close_a_slow_clock() -> None:
     fleet.run(45)
     fleet.run(60, load=0.0)
     assert list(fleet.stage.open) == ["gpu.slow_clock c03/gpu5"]
+
+
+def test_a_power_sensor_that_reads_anything_makes_no_gpu_look_hot() -> None:
+    fleet = Fleet(seed=9)
+    for _ in range(120):
+        for key, own_c in fleet.own.items():
+            light = key[0] in ("c00", "c01", "c02")
+            power_w = fleet.random.gauss(200 if light else 620, 5)
+            if key == ("c05", "gpu1") and fleet.random.random() < 0.5:
+                power_w = 200.0
+            fleet.stage.says(
+                *key,
+                gpu_utilization_ratio=0.97,
+                gpu_power_watts=power_w,
+                gpu_temp_celsius=round((36 if light else 66) + own_c),
+                gpu_sm_clock_hertz=1.75e9,
+            )
+        fleet.stage.run()
+    assert fleet.stage.changes(Change.OPEN) == []

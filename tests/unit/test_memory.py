@@ -160,6 +160,27 @@ def test_going_on_after_a_restart_changes_nothing() -> None:
     assert (nothing.changes, list(after.open)) == ((), list(standing.open))
 
 
+def test_what_goes_on_knows_of_every_fact_that_was_known() -> None:
+    nodes = [f"m{i}" for i in range(12)]
+    memory = Memory()
+    facts = tuple(Fact(n, "driver_version", "570.86.15", time=T0) for n in nodes)
+    memory.take(Batch(T0, nodes=tuple(Node(n, sku="s") for n in nodes), facts=facts))
+    odd = Fact("m3", "driver_version", "550.54.15", time=T0 + minutes(5))
+    memory.take(Batch(T0 + minutes(5), facts=(odd,)))
+    standing, outcome = turn(memory, Standing(), T0 + minutes(5))
+    assert [c.finding.subject.node for c in outcome.changes] == ["m3"]
+    again = Memory()
+    again.go_on(memory.kept())
+    told, known = memory.window(T0).facts_at, again.window(T0).facts_at
+    assert told is not None
+    assert known is not None
+    assert set(known) == set(told)
+    for at in (6, 12, 30):
+        again.take(Batch(T0 + minutes(at)))
+        standing, outcome = turn(again, standing, T0 + minutes(at))
+        assert outcome.changes == ()
+
+
 def test_a_node_is_observed_by_any_of_its_devices_and_a_device_by_itself() -> None:
     memory = Memory()
     memory.take(Batch(T0, samples=(sample(50.0, T0),)))

@@ -32,7 +32,7 @@ HOTTER_C = 12.0
 HOTTER_NEAR_C = 8.0
 SLOWER = 0.10
 LONG, LONG_SAMPLES = 3.0, 5
-"""A clock is called slow after three times ``sustain_s`` and five samples."""
+"""A GPU is called hot or slow after three times ``sustain_s`` and five samples."""
 
 CAPPED = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 """Clock event reasons that lower a clock for power or heat (NVML)."""
@@ -161,10 +161,11 @@ def _hotter(window: Window, cohort: Sequence[Busy]) -> Iterator[Finding]:
     bands = _bands(warm)
     spread_c = _pooled(warm, bands)
     for one in hot:
-        like = bands.get(_band(one.power_w))
-        if like is None or one.temp_c is None:
+        steady = _steady(window, one.key)
+        like = bands.get(_band(steady[1])) if steady is not None else None
+        if steady is None or like is None or one.temp_c is None:
             continue
-        hotter_c = one.temp_c - like.usual_c
+        hotter_c = min(one.temp_c, steady[0]) - like.usual_c
         if hotter_c < max(HOTTER_C, Z * spread_c):
             continue
         text = (
@@ -172,6 +173,19 @@ def _hotter(window: Window, cohort: Sequence[Busy]) -> Iterator[Finding]:
             f"kind at about the same power"
         )
         yield _claim(window, one, "gpu.hot", "gpu_temp_celsius", text, like.usual_c)
+
+
+def _steady(window: Window, key: Key) -> tuple[float, float] | None:
+    """The temperature it stays above and the power it stays below, but for one reading in five.
+
+    Over three times ``sustain_s``: a sensor that now and then reads nothing, or anything, must not
+    make a GPU look hot for its power. None with fewer than five readings of either.
+    """
+    temps = sorted(_recent(window.series.get("gpu_temp_celsius", {}).get(key), window, LONG))
+    powers = sorted(_recent(window.series.get("gpu_power_watts", {}).get(key), window, LONG))
+    if min(len(temps), len(powers)) < LONG_SAMPLES:
+        return None
+    return temps[len(temps) // 5], max(1.0, powers[-1 - len(powers) // 5])
 
 
 class Band(NamedTuple):

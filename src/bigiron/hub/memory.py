@@ -154,6 +154,8 @@ class Memory:
             (node, device): {fact.name: fact for fact in facts}
             for node, device, facts in kept.facts
         }
+        self._facts_at = Counter({name for of_key in self._facts.values() for name in of_key})
+        self._facts_at[""] = 1  # else what looks at changed facts alone would know of none
         self._events.restore(kept.events)
         self._jobs = {(job.id, job.start): job for job in kept.jobs}
         self._checks = {(c.node, c.device, c.check): c for c in kept.checks}
