@@ -112,7 +112,7 @@ def at_levels(by_rate: Floats, kernel: Ints) -> Floats:
 
 
 def likelihood(count: Floats, hours: Floats, days: Floats, wander: float) -> Floats:
-    """How likely a past of so many errors in so many hours and days is at each level (n, levels)."""
+    """How likely so many errors in so many hours and days are at each level (n, levels)."""
     by_rate = pmf(count[:, None], hours[:, None] * RATES)
     return at_levels(by_rate, kernel_of(wander, days))
 
