@@ -196,6 +196,9 @@ def test_a_ledger_that_nobody_made_or_an_older_bigiron_did_takes_no_request(
     started(tmp_path, crash("n1", 1))
     with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
         connection.execute("DROP TABLE closings")
+        for table in ("verdicts", "verdict_history"):
+            for column in ("p_fail_7d", "held_until", "contributions"):
+                connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
         connection.execute("UPDATE alembic_version SET version_num = '0001'")
     connection.close()
     with pytest.raises(Permanent, match="start `bigiron hub`"):
