@@ -4,12 +4,15 @@ import os
 import selectors
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
+from typing import Any, TypeVar
 
 from bigiron.errors import NoData, Permanent, Temporary
+
+T = TypeVar("T")
 
 READ_LIMIT = 16 * 1024 * 1024
 OUTPUT_LIMIT = 256 * 1024 * 1024
@@ -30,6 +33,21 @@ class Host:
     path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     env: Mapping[str, str] = field(default_factory=dict)
     output_bytes: int = OUTPUT_LIMIT
+    handles: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def held(self, name: str, make: Callable[[], T]) -> T:
+        """What ``make`` made when first asked under this name: a library that stays open.
+
+        What ``make`` raises is raised, and it is asked again the next time.
+        """
+        if name not in self.handles:
+            self.handles[name] = make()
+        held: T = self.handles[name]
+        return held
+
+    def let_go(self, name: str) -> None:
+        """Forget what is held under a name: the next ``held`` makes it anew."""
+        self.handles.pop(name, None)
 
     def read(self, path: str) -> str:
         """A small file's text, stripped; bad bytes replaced. Raises NoData, Permanent."""

@@ -14,13 +14,19 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Plugin(Generic[P, R]):
-    """A registered function; ``doc`` is the first line of its docstring, its help text."""
+    """A registered function; ``doc`` is the first line of its docstring, its help text.
+
+    ``timeout_s`` is the longest it may take (0: no limit is set); one that is run ``apart`` may
+    hang where nothing can end it, so a process of its own runs it.
+    """
 
     name: str
     run: Callable[P, R]
     every_s: float
     reads: tuple[str, ...]
     doc: str
+    timeout_s: float = 0.0
+    apart: bool = False
 
 
 class Registry(Generic[P, R]):
@@ -38,7 +44,12 @@ class Registry(Generic[P, R]):
         self._loaded = False
 
     def __call__(
-        self, *, every_s: float = 0.0, reads: tuple[str, ...] = ()
+        self,
+        *,
+        every_s: float = 0.0,
+        reads: tuple[str, ...] = (),
+        timeout_s: float = 0.0,
+        apart: bool = False,
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
         """Register a function under its own name; it must have a docstring."""
 
@@ -48,7 +59,8 @@ class Registry(Generic[P, R]):
                 raise ValueError(f"two plugins named {name} in {self._package}")
             if not run.__doc__:
                 raise ValueError(f"{self._package}: {name} needs a docstring: it is its help text")
-            self._plugins[name] = Plugin(name, run, every_s, reads, run.__doc__.splitlines()[0])
+            doc = run.__doc__.splitlines()[0]
+            self._plugins[name] = Plugin(name, run, every_s, reads, doc, timeout_s, apart)
             return run
 
         return register
