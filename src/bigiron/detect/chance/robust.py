@@ -60,13 +60,16 @@ def spread(histogram: Floats) -> Floats:
 
 def size_at(histogram: Floats, share: float) -> Floats:
     """The size that a share of what was counted does not exceed; NaN where nothing was."""
+    found = np.full(histogram.shape[:-1], np.nan)
     total = histogram.sum(axis=-1)
-    below = np.cumsum(histogram, axis=-1)
-    wanted = share * total
-    at = np.argmax(below >= wanted[..., None], axis=-1)
-    count = np.take_along_axis(histogram, at[..., None], -1)[..., 0]
-    before = np.take_along_axis(below, at[..., None], -1)[..., 0] - count
-    with np.errstate(invalid="ignore", divide="ignore"):
-        part = np.where(count > 0, (wanted - before) / count, 0.5)
-    size = LOWEST * 2.0 ** ((at + part) / PER_OCTAVE)
-    return np.where(total > 0, size, np.nan)
+    some = total > 0  # most kinds of parts have none of most streams
+    counted = histogram[some]
+    below = np.cumsum(counted, axis=-1)
+    wanted = share * total[some]
+    at = np.argmax(below >= wanted[:, None], axis=-1)
+    row = np.arange(len(counted))
+    count = counted[row, at]
+    before = below[row, at] - count
+    part = np.where(count > 0, (wanted - before) / np.where(count > 0, count, 1.0), 0.5)
+    found[some] = LOWEST * 2.0 ** ((at + part) / PER_OCTAVE)
+    return found

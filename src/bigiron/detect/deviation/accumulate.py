@@ -186,18 +186,23 @@ def spreads(
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """What is pooled (n, m): an hour's spread in its case, an hour's with one job, a block's
     spread, and how far a healthy block goes (``RARE``)."""
-    pooled = robust.spread(shared.spreads)  # (CASES * kinds, m)
-    pooled = np.fmax(np.where(np.isfinite(pooled), pooled, 4 * of.least), of.least)
-    alone = pooled[0::CASES]
-    mixed = np.maximum(pooled[1::CASES], alone)
+    alone, mixed, block = (pooled(shared.spreads[of_case::CASES], of) for of_case in range(3))
+    mixed = np.maximum(mixed, alone)
     counted = shared.spreads[2::CASES].sum(axis=-1)
     share = counted / (counted + UNKNOWN_BLOCKS)
-    daily = np.minimum(share * pooled[2::CASES] + (1 - share) * alone, 2 * alone)
+    daily = np.minimum(share * block + (1 - share) * alone, 2 * alone)
     daily = np.maximum(daily, 0.3 * alone)
     far = robust.size_at(shared.spreads[2::CASES], RARE)
     far = np.where(np.isfinite(far), share * far, 0.0) + (1 - share) * 2 * alone
     hourly = np.where(case > 0, mixed[make], alone[make])
     return hourly, alone[make], daily[make], np.maximum(far, 2 * daily)[make]
+
+
+def pooled(counted: Floats, of: Limits) -> Floats:
+    """The spread of what was counted (g, m, bins), by kind of part and stream; wide while unknown,
+    and never below what is believed."""
+    spread = robust.spread(counted)
+    return np.fmax(np.where(np.isfinite(spread), spread, 4 * of.least), of.least)
 
 
 def offsets(tracks: Tracks, make: Ints) -> Floats:
@@ -350,8 +355,6 @@ def _learn_own(tracks: Tracks, hour: Hour) -> None:
     tracks.squares, tracks.freedom = squares.astype(np.float32), freedom.astype(np.float32)
 
 
-def fade(shared: Shared, seconds: float) -> None:
+def kept_share(seconds: float) -> float:
     """What the fleet showed counts for less as time goes by: half after 14 days."""
-    keep = 0.5 ** (seconds / HALF_LIFE_S)
-    for name in ("spreads", "slopes", "null", "days"):
-        getattr(shared, name)[...] *= keep
+    return float(0.5 ** (seconds / HALF_LIFE_S))

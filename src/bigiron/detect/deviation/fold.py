@@ -99,9 +99,7 @@ class _Step:
         makes, known = list(self.after.makes), {make: i for i, make in enumerate(self.after.makes)}
         for kind, rows in self.clean.rows.items():
             old = self.before.make.get(kind)
-            table = self.before.tables.get(kind)
-            same = table is not None and follow(table.units, rows.units) is None
-            if old is not None and same and len(old) == len(rows.units) and not due:
+            if old is not None and not due and self._same_rows(kind, rows, len(old)):
                 self.make[kind] = old
                 continue
             of_rows = np.zeros(len(rows.units), np.int64)
@@ -115,6 +113,14 @@ class _Step:
         most = np.zeros(len(makes))
         most[: len(self.after.makes)] = self.after.most_w
         self.after.makes, self.after.most_w, self.after.make = tuple(makes), most, self.make
+
+    def _same_rows(self, kind: str, rows: Rows, known: int) -> bool:
+        """Whether the rows of a kind are those that were known; a kind without a table does not
+        say who they were, but hygiene says who is new."""
+        table = self.before.tables.get(kind)
+        if table is None:
+            return known == len(rows.units) and not rows.moved.any()
+        return known == len(rows.units) and follow(table.units, rows.units) is None
 
     def _makes_of(self, kind: str, rows: Rows) -> Iterator[str]:
         fleet = self.block.fleet
@@ -146,11 +152,15 @@ class _Step:
             tracks = state.for_all(tracks)
         else:
             tracks = state.for_a_step(tracks)
-        state.forget(tracks, new)
-        state.relearn(tracks, versions)
-        state.repaired(tracks, returned)
-        shared = state.widened(old.shared, makes)
-        accumulate.fade(shared, max(0.0, self.clean.time_s - self.before.time_s))
+        for change, rows in (
+            (state.forget, new),
+            (state.relearn, versions),
+            (state.repaired, returned),
+        ):
+            if rows.any():
+                change(tracks, rows)
+        keep = accumulate.kept_share(max(0.0, self.clean.time_s - self.before.time_s))
+        shared = state.faded(old.shared, keep, makes)
         self.after.tables[kind] = Table(units, names, tracks, shared)
 
     def look(self) -> None:

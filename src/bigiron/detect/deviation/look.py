@@ -44,7 +44,7 @@ ASSUMED_INLET_C = 25.0
 """Where no inlet temperature is told; what a node's parts share then says nothing of heat."""
 
 WORK = np.array([s.work for s in GPU_STREAMS])
-GPU_LEAST = state.limits(GPU_STREAMS).least
+GPU_LIMITS = state.limits(GPU_STREAMS)
 HEAT = np.array([s.name.endswith("thermal_resistance") for s in GPU_STREAMS])
 
 
@@ -119,7 +119,7 @@ class Look:
         values[np.ix_(self.several[node] | _uneven(watts, node, count)[node], WORK)] = np.nan
         shared, own = cohort.by_node(values, node, count)
         centre = cohort.grouped_mean(np.where(np.isfinite(values), covariate, np.nan), node, count)
-        learn_slopes(table, make, own, covariate - centre[node], slopes, GPU_LEAST)
+        learn_slopes(table, make, own, covariate - centre[node], slopes, GPU_LIMITS.least)
         with np.errstate(invalid="ignore"):
             weight = np.where(HEAT, np.minimum(watts / most, 1.0)[:, None], 1.0)
         accumulate.add(table.tracks, own * weight, panel.plain, self.several[node])
@@ -186,9 +186,9 @@ def native_streams(rows: Rows) -> tuple[Stream, ...]:
 
 
 def _spread(table: Table, make: Ints) -> Floats:
-    alone = np.zeros((len(make), len(GPU_STREAMS)), np.int64)
-    pooled, _, _, _ = accumulate.spreads(table.shared, make, alone, state.limits(GPU_STREAMS))
-    return np.asarray(np.median(pooled, axis=0))
+    """The usual spread of an hour on a node with one job, of each stream (m,)."""
+    hourly = accumulate.pooled(table.shared.spreads[0 :: state.CASES], GPU_LIMITS)
+    return np.asarray(np.median(hourly[make], axis=0))
 
 
 def slopes_of(table: Table, streams: tuple[Stream, ...]) -> Floats:

@@ -117,10 +117,10 @@ def heights(told: Compared, shared: Shared, make: Ints, alone: Floats, of: Limit
     m = alone.shape[1]
     kinds = np.arange(KINDS)
     rows = CASES * make[told.row][:, None] + CASES - KINDS + kinds
-    spread = robust.spread(shared.spreads)
-    counted = shared.spreads.sum(axis=-1)
-    cell = rows * m + told.column[:, None]
-    shown, size = spread.ravel()[cell], counted.ravel()[cell]
+    cell, which = np.unique(rows * m + told.column[:, None], return_inverse=True)
+    counted = shared.spreads.reshape(-1, robust.BINS)[cell]
+    which = which.reshape(rows.shape)
+    shown, size = robust.spread(counted)[which], counted.sum(axis=-1)[which]
     share = size / (size + UNKNOWN)
     hour = alone[told.row, told.column][:, None]
     width = np.sqrt(share * np.nan_to_num(shown) ** 2 + (1 - share) * hour**2)

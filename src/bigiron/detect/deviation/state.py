@@ -194,15 +194,14 @@ def put_back(table: Table, columns: NDArray[np.intp], some: Table) -> None:
         getattr(table.shared, name)[:, columns] = getattr(some.shared, name)
 
 
-def widened(shared: Shared, makes: int) -> Shared:
-    """What is shared, a copy to write to, with room for so many kinds of parts."""
+def faded(shared: Shared, keep: float, makes: int) -> Shared:
+    """What is shared, ``keep`` of it, to write to, with room for so many kinds of parts."""
     added = makes - shared.slopes.shape[0]
-    return Shared(
-        np.pad(shared.spreads, ((0, CASES * added), (0, 0), (0, 0))),
-        np.pad(shared.slopes, ((0, added), (0, 0), (0, 0))),
-        shared.null.copy(),
-        shared.days.copy(),
-    )
+    kept = {name: keep * getattr(shared, name) for name in SHARED_BY_STREAM}
+    if added:
+        kept["spreads"] = np.pad(kept["spreads"], ((0, CASES * added), (0, 0), (0, 0)))
+        kept["slopes"] = np.pad(kept["slopes"], ((0, added), (0, 0), (0, 0)))
+    return Shared(**kept)
 
 
 def forget(tracks: Tracks, rows: NDArray[np.bool_]) -> None:
