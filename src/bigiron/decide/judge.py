@@ -110,7 +110,7 @@ def remember(
     evidence = _worst(counted.values())
     blind = _blind(counted.values(), seen)
     hold = timedelta(seconds=judging.hold_s)
-    ended = [(end(change), _health(f)) for change in closed if _counts(f := change.finding)]
+    ended = [(end(change), _health(f)) for change in closed if counts(f := change.finding)]
 
     def gone(level: Health, since: datetime | None) -> datetime | None:
         """When the last of this level went, while that matters."""
@@ -189,10 +189,11 @@ def differs(old: Verdict | None, new: Verdict) -> bool:
 
 def _counted(findings: Mapping[str, Finding]) -> dict[str, Finding]:
     """Those that are held against the node, in the order of their ids."""
-    return {id_: f for id_, f in sorted(findings.items()) if _counts(f)}
+    return {id_: f for id_, f in sorted(findings.items()) if counts(f)}
 
 
-def _counts(finding: Finding) -> bool:
+def counts(finding: Finding) -> bool:
+    """Whether a finding is held against its node."""
     return not finding.subject.by and finding.blame not in ELSEWHERE
 
 

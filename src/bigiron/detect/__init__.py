@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from bigiron.detect.memo import Memo
 from bigiron.model import (
     CheckResult,
     Device,
@@ -92,6 +93,11 @@ class Columnar(Mapping[Key, Series], ABC):
     def moving(self) -> "NDArray[np.bool_]":
         """Whether each subject's newest value differs from the one before it."""
 
+    def newest(self, key: Key) -> float | None:
+        """The newest value of one subject; None if it has no samples."""
+        series = self.get(key)
+        return series.last if series is not None else None
+
     def where(self, oldest_s: float, test: Callable[[float], bool]) -> list[Key]:
         """The subjects heard since a time whose newest value passes a test, in order."""
         import numpy as np
@@ -163,7 +169,8 @@ class Window:
     ``standing`` are the keys of the findings that stand, whose end alone is news; None if they
     are not told. ``facts_at`` counts the changes of facts, by name, and of nodes and devices,
     under ""; None if they are not counted. ``away`` tells who was out of service of late, as
-    far as the turn before knew.
+    far as the turn before knew. ``of_node`` are the same events by node, each list the same
+    object until something of it changes; ``memo`` may outlive the window.
     """
 
     now: datetime
@@ -184,10 +191,21 @@ class Window:
     standing: Collection[str] | None = None
     facts_at: Mapping[str, int] | None = None
     away: Mapping[str, "Away"] = field(default_factory=dict)
+    of_node: Mapping[str, Sequence[Event]] | None = None
+    memo: Memo = field(default_factory=Memo, compare=False, repr=False)
 
     def stands(self, key: str) -> bool:
         """Whether the end of the finding with this key would be news."""
         return self.standing is None or key in self.standing
+
+    def events_of(self) -> Mapping[str, Sequence[Event]]:
+        """The events by node, in their order."""
+        if self.of_node is not None:
+            return self.of_node
+        by_node: dict[str, list[Event]] = {}
+        for event in self.events:
+            by_node.setdefault(event.node, []).append(event)
+        return by_node
 
     @property
     def single_look(self) -> bool:
@@ -215,6 +233,14 @@ class Window:
         for key, series in of_metric.items():
             if series.times and series.times[-1] >= oldest:
                 yield key, series.values[-1]
+
+    def newest(self, metric: str, key: Key) -> float | None:
+        """The newest value of one subject, however old; None if it has none."""
+        of_metric = self.series.get(metric, {})
+        if isinstance(of_metric, Columnar):
+            return of_metric.newest(key)
+        series = of_metric.get(key)
+        return series.last if series is not None and series.times else None
 
     def heard(self, metrics: Iterable[str]) -> dict[Key, float]:
         """When, in epoch seconds, each subject was last heard by any of these metrics."""

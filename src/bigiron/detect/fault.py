@@ -4,7 +4,7 @@ What a code means, how bad it is and what to do comes from the catalogue. A prog
 is told, and never blamed on the node, unless it follows the device across users.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -55,10 +55,10 @@ _ACTION_RANK = {
 def fault(window: Window) -> Iterator[Finding | Recovery]:
     """What the kernel log and its like say went wrong, one finding per cause."""
     tenants = Tenants(window)
-    for node, events in _by_node(window.events).items():
+    for node, events in window.events_of().items():
         if window.touched is not None and node not in window.touched:
             continue
-        found = list(incidents(events, booted_s(window, node)))
+        found = _incidents(window, node, events)
         for incident in found:
             why = ended(incident, window, events)
             if (why and not window.single_look) or _young(incident, window):
@@ -80,6 +80,13 @@ def _told_of(finding: Finding, tenants: Tenants) -> Group | None:
     if finding.blame is not Blame.APPLICATION or not tenants.groups():
         return None
     return tenants.group_of(finding.fault, finding.subject.node, finding.subject.device)
+
+
+def _incidents(window: Window, node: str, events: Sequence[Event]) -> Sequence[Incident]:
+    """The incidents of one node, sorted out anew when it has new events or has booted."""
+    booted = booted_s(window, node)
+    of = events, booted
+    return window.memo.made(f"incidents {node}", of, lambda: list(incidents(events, booted)))
 
 
 def _taken_over(found: Iterable[Incident], window: Window) -> Iterator[Recovery]:
@@ -104,16 +111,16 @@ def recoveries(standing: Iterable[Finding], window: Window) -> Iterator[Recovery
             nodes.setdefault(finding.subject.node, {})[finding.key] = finding
     if not nodes:
         return
-    by_node = _by_node(e for e in window.events if e.node in nodes)
+    by_node = window.events_of()
     for node, findings in nodes.items():
-        events = by_node.get(node, [])
-        ends: dict[str, str] = {}
-        for incident in incidents(events, booted_s(window, node)):
-            key = _key(incident)
-            ends[key] = ended(incident, window, events)  # the newest of one key comes last
+        events = by_node.get(node, ())
+        # the newest of one key comes last
+        newest = {_key(incident): incident for incident in _incidents(window, node, events)}
         for key, finding in findings.items():
-            why = ends.get(key)
-            if why is None:
+            incident = newest.get(key)
+            if incident is not None:
+                why = ended(incident, window, events)
+            else:
                 why = _ended_alone(finding, window, events)
             if why:
                 yield Recovery(key, why)
@@ -125,8 +132,7 @@ def waits_for_person(standing: Iterable[Finding], window: Window) -> Iterator[Fi
     demanding: set[str] = set()
     if any(finding.detector == NAME for finding in standing):
         node = standing[0].subject.node
-        events = [event for event in window.events if event.node == node]
-        for incident in incidents(events, booted_s(window, node)):
+        for incident in _incidents(window, node, window.events_of().get(node, ())):
             if _clears(incident)[0] == "person":
                 demanding.add(_key(incident))
     for finding in standing:
@@ -230,21 +236,13 @@ def booted_s(window: Window, node: str) -> float | None:
 
     A node whose clock is wrong tells a time of the future, and with it nothing.
     """
-    series = window.series.get("node_boot_time_seconds", {}).get((node, ""))
-    if series is None or not series.values:
-        return None
-    return series.last if 0 < series.last <= window.now.timestamp() + CLOCK_S else None
+    told_s = window.newest("node_boot_time_seconds", (node, ""))
+    known = told_s is not None and 0 < told_s <= window.now.timestamp() + CLOCK_S
+    return told_s if known else None
 
 
 def _ago(window: Window, time_s: float) -> str:
     return f"{timedelta(seconds=int(window.now.timestamp() - time_s))} ago"
-
-
-def _by_node(events: Iterable[Event]) -> dict[str, list[Event]]:
-    by_node: dict[str, list[Event]] = {}
-    for event in events:
-        by_node.setdefault(event.node, []).append(event)
-    return by_node
 
 
 def _escalating(incident: Incident) -> list[Stamped]:

@@ -9,7 +9,7 @@ broken program (methods.md 3.5: user failures are told by disjoint node sets).
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from math import exp, lgamma, log
 from typing import NamedTuple
 
@@ -78,14 +78,19 @@ class Group(NamedTuple):
         return tuple(sorted({failure.event.node for failure in self.failures}))
 
 
+class _History(NamedTuple):
+    """The failures by code; and how often each user ran on each node."""
+
+    failures: Mapping[str, Sequence[Failure]]
+    runs: Mapping[str, Counter[str]]
+
+
 class Tenants:
     """Who ran where, for the events of one window; built when first asked."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        self._of_node: dict[str, list[Job]] | None = None
-        self._failures: dict[str, list[Failure]] = {}
-        self._runs: Mapping[str, Counter[str]] = {}
+        self._history: _History | None = None
         self._groups: list[Group] | None = None
 
     def follows_device(self, incident: Incident) -> str:
@@ -145,12 +150,11 @@ class Tenants:
         pairs = {(f.user, f.job, f.event.node) for f in failures if f.event.device == device}
         for user, _, where in pairs:
             own[user] += bool(user) and where != node
-        away = sum(
-            n for counts in self._runs.values() for place, n in counts.items() if place != node
-        )
+        runs = self._known().runs
+        away = sum(n for counts in runs.values() for place, n in counts.items() if place != node)
         usual = (own.total() + 1) / (away + LEAST_RUNS)
         mean = 0.0
-        for user, counts in self._runs.items():
+        for user, counts in runs.items():
             if here := counts.get(node, 0):
                 share = (own[user] + 1) / (counts.total() - here + 1 / usual)
                 mean += 1 - (1 - min(1.0, share)) ** here
@@ -159,38 +163,18 @@ class Tenants:
     # --- who failed where
 
     def _all(self) -> Mapping[str, Sequence[Failure]]:
-        """The failures by code. Events and jobs are sorted once: there may be many to ask about."""
-        if self._of_node is None:
-            self._of_node, runs = defaultdict(list), defaultdict[str, Counter[str]](Counter)
-            for job in self._window.jobs:
-                if job.start is not None and job.start <= self._window.now:
-                    for node in job.nodes:
-                        self._of_node[node].append(job)
-                        runs[job.user][node] += 1
-            self._runs = runs
-            for event in self._window.events:
-                if programs_own(event.code):
-                    failure = Failure(event, *self._whose(event))
-                    self._failures.setdefault(event.code, []).append(failure)
-        return self._failures
+        """The failures by code."""
+        return self._known().failures
 
-    def _whose(self, event: Event) -> tuple[str, str]:
-        """The user and the job on the event's node at its time; "" where it may be several.
-
-        Where nodes are shared, it is the job that failed there and then.
-        """
-        if event.time is None or self._of_node is None:
-            return "", ""
-        time, jobs = event.time, self._of_node.get(event.node, ())
-        running = [job for job in jobs if _ran(job, time)]
-        running = running or [job for job in jobs if _ran(job, time - LATE)]
-        if len(running) > 1:
-            failed = [job for job in running if _failed(job, time)]
-            running = failed if len(failed) == 1 else running
-        users = {job.user for job in running}
-        if len(users) != 1:
-            return "", ""
-        return users.pop(), running[0].id if len(running) == 1 else ""
+    def _known(self) -> "_History":
+        """The jobs that have begun and whose programs failed, sorted out anew when one is new."""
+        if self._history is None:
+            events, jobs, now = self._window.events, self._window.jobs, self._window.now
+            begun = sum(job.start is not None and job.start <= now for job in jobs)
+            of = events, jobs, begun
+            make = partial(_history, events, jobs, now)
+            self._history = self._window.memo.made("tenants", of, make)
+        return self._history
 
     # --- groups
 
@@ -203,13 +187,13 @@ class Tenants:
         for failure in failures:
             if since is not None and failure.event.time and since - failure.event.time <= LATELY:
                 by_user[failure.user].append(failure)
-        nodes = {job.id: frozenset(job.nodes) for job in self._window.jobs}
+        nodes = {job.id: job.nodes for job in self._window.jobs} if by_user else {}
         for user, own in sorted(by_user.items()):
             by_job: dict[str, list[Failure]] = defaultdict(list)
             for failure in own:
                 by_job[failure.job].append(failure)
             telling = {job for job, same in by_job.items() if any(map(_tells, same))}
-            if _apart(nodes.get(job, frozenset()) for job in sorted(telling)) >= APART:
+            if _apart(frozenset(nodes.get(job, ())) for job in sorted(telling)) >= APART:
                 yield Group(
                     "user", user, _ordered(own), len(telling), self._ran_lately(user, since)
                 )
@@ -223,6 +207,42 @@ class Tenants:
         since = now - LATELY if now is not None else None
         own = (job for job in self._window.jobs if job.user == user and job.start is not None)
         return sum(since is None or job.end is None or job.end >= since for job in own)
+
+
+def _history(events: Iterable[Event], jobs: Iterable[Job], now: datetime) -> _History:
+    """Whose programs failed. Events and jobs are sorted once: there may be many to ask about."""
+    of_node: dict[str, list[Job]] = defaultdict(list)
+    runs: dict[str, Counter[str]] = defaultdict(Counter)
+    for job in jobs:
+        if job.start is not None and job.start <= now:
+            for node in job.nodes:
+                of_node[node].append(job)
+                runs[job.user][node] += 1
+    failures: dict[str, list[Failure]] = {}
+    for event in events:
+        if programs_own(event.code):
+            failure = Failure(event, *_whose(event, of_node.get(event.node, ())))
+            failures.setdefault(event.code, []).append(failure)
+    return _History(failures, runs)
+
+
+def _whose(event: Event, jobs: Iterable[Job]) -> tuple[str, str]:
+    """The user and the job on the event's node at its time; "" where it may be several.
+
+    ``jobs`` are the node's. Where nodes are shared, it is the job that failed there and then.
+    """
+    if event.time is None:
+        return "", ""
+    time, jobs = event.time, list(jobs)
+    running = [job for job in jobs if _ran(job, time)]
+    running = running or [job for job in jobs if _ran(job, time - LATE)]
+    if len(running) > 1:
+        failed = [job for job in running if _failed(job, time)]
+        running = failed if len(failed) == 1 else running
+    users = {job.user for job in running}
+    if len(users) != 1:
+        return "", ""
+    return users.pop(), running[0].id if len(running) == 1 else ""
 
 
 @cache

@@ -206,6 +206,11 @@ class Columns(Columnar):
         """The newest value of each subject, NaN for one that has no samples."""
         return self._newest
 
+    def newest(self, key: Key) -> float | None:
+        """The newest value of one subject; None if it has no samples."""
+        row = self._row.get(key)
+        return float(self._newest[row]) if row is not None and self._count[row] else None
+
     def since(self, serial: int) -> Floats:
         """The newest value of each subject that came after the batch of a number; else NaN."""
         return np.where(self._serial > serial, self._newest, np.nan)

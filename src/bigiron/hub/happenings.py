@@ -3,9 +3,10 @@
 A storm of one event on one device keeps its first occurrences and a count.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 
 import msgspec
 
@@ -59,6 +60,7 @@ class Happenings:
         self._per_key = per_key
         self._nodes: dict[str, _OfNode] = {}
         self._ordered: list[Event] | None = None
+        self._by_node: dict[str, list[Event]] = {}
 
     def add(self, event: Event, at: datetime, serial: int) -> None:
         """Remember an event that came at a time with a batch of a number; twice is once."""
@@ -96,14 +98,16 @@ class Happenings:
     def prune(self, oldest_s: float) -> None:
         """Drop what is older."""
         for node, of_node in list(self._nodes.items()):
-            of_node.ordered = None
             for key, kept in list(of_node.by_key.items()):
-                of_node.by_key[key] = left = [k for k in kept if k.time_s >= oldest_s]
+                left = [k for k in kept if k.time_s >= oldest_s]
+                if len(left) == len(kept):
+                    continue
+                self._ordered = of_node.ordered = None
+                of_node.by_key[key] = left
                 if not left:
                     del of_node.by_key[key]
             if not of_node.by_key:
                 del self._nodes[node]
-        self._ordered = None
 
     def kept(self) -> list[Kept]:
         """What a replay that stops writes down."""
@@ -138,11 +142,14 @@ class Happenings:
     def all(self) -> Sequence[Event]:
         """The events, by node and time; those of one time in the order of their lines."""
         if self._ordered is None:
-            every: list[Event] = []
-            for node in sorted(self._nodes):
-                every += self._nodes[node].events()
-            self._ordered = every
+            self._by_node = {node: self._nodes[node].events() for node in sorted(self._nodes)}
+            self._ordered = list(chain.from_iterable(self._by_node.values()))
         return self._ordered
+
+    def by_node(self) -> Mapping[str, Sequence[Event]]:
+        """The same by node; a node's list is the same object until something of it changes."""
+        self.all()
+        return self._by_node
 
     def touched(self, since: int, now: datetime | None = None) -> frozenset[str]:
         """The nodes that had an event in a batch after the one numbered ``since``.

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from bigiron.detect import Block, Declared, Fleet, Key, Window
+from bigiron.detect.memo import Memo
 from bigiron.hub import happenings, shelf
 from bigiron.hub.happenings import Happenings
 from bigiron.hub.shelf import Shelf, newest_of
@@ -101,11 +102,14 @@ class Memory:
         """Counts changes of facts by name, and of nodes and devices under ""."""
         self._events = Happenings(limits.events_per_key)
         self._jobs: dict[tuple[str, datetime | None], Job] = {}
+        self._jobs_told: tuple[Job, ...] | None = ()
+        """All of them, the same object until one changes."""
         self._states: dict[str, NodeState] = {}
         self._checks: dict[tuple[str, str, str], CheckResult] = {}
         self._maintenance: dict[Maintenance, None] = {}
         self._seen: dict[str, float] = {}
         self._pruned: datetime | None = None
+        self._memo = Memo()
 
     # --- in
 
@@ -158,6 +162,7 @@ class Memory:
         self._facts_at[""] = 1  # else what looks at changed facts alone would know of none
         self._events.restore(kept.events)
         self._jobs = {(job.id, job.start): job for job in kept.jobs}
+        self._jobs_told = None
         self._checks = {(c.node, c.device, c.check): c for c in kept.checks}
         self._maintenance = dict.fromkeys(kept.maintenance)
         self._pruned = kept.pruned
@@ -193,7 +198,7 @@ class Memory:
         for event in batch.events:
             self._event(event, batch.time)
         for job in batch.jobs:
-            self._jobs[job.id, job.start] = job
+            self._job(job)
         for state in batch.states:
             self._state(state, batch.time)
         for check in batch.checks:
@@ -243,6 +248,11 @@ class Memory:
             return  # its time tells since when it has been so
         self._facts_at[fact.name] += 1
         of_key[fact.name] = msgspec.structs.replace(fact, device=device)
+
+    def _job(self, job: Job) -> None:
+        if self._jobs.get((job.id, job.start)) != job:
+            self._jobs[job.id, job.start] = job
+            self._jobs_told = None
 
     def _state(self, state: NodeState, at: datetime) -> None:
         self._know(state.node, state.time or at)
@@ -314,6 +324,11 @@ class Memory:
             self._units_told = dict(self._units)
         return Fleet(self._nodes, self._devices, self._units_told)
 
+    def _all_jobs(self) -> tuple[Job, ...]:
+        if self._jobs_told is None:
+            self._jobs_told = tuple(self._jobs.values())
+        return self._jobs_told
+
     @property
     def nodes(self) -> Mapping[str, Node]:
         """Every node known, by name."""
@@ -334,7 +349,7 @@ class Memory:
             series=self._shelf.series(),
             events=self.events(),
             facts=self._facts,
-            jobs=tuple(self._jobs.values()),
+            jobs=self._all_jobs(),
             states=self._states,
             checks=tuple(self._checks.values()),
             maintenance=tuple(self._maintenance),
@@ -343,6 +358,8 @@ class Memory:
             seen=self._seen,
             declared=declared,
             facts_at=self._facts_at,
+            of_node=self._events.by_node(),
+            memo=self._memo,
         )
 
     def events(self) -> Sequence[Event]:
@@ -360,7 +377,7 @@ class Memory:
             fleet=self._fleet(),
             samples=tuple(self._shelf.samples(since)),
             events=self._events.since(since),
-            jobs=tuple(self._jobs.values()),
+            jobs=self._all_jobs(),
             columns=self._shelf.block(since),
             facts=self._facts,
             states=self._states,
@@ -372,6 +389,7 @@ class Memory:
         self._events.prune(now.timestamp() - self.limits.events_s)
         ended = now - timedelta(seconds=self.limits.jobs_s)
         self._jobs = {k: j for k, j in self._jobs.items() if j.end is None or j.end >= ended}
+        self._jobs_told = None
         self._maintenance = {m: None for m in self._maintenance if m.end >= ended}
         self._shelf.prune(now.timestamp() - 4 * self.limits.series_s)
 

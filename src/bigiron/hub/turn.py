@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bigiron.decide.judge import NO_PAST, Judging, Past, differs, judge, remember
+from bigiron.decide.judge import NO_PAST, Judging, Past, counts, differs, judge, remember
 from bigiron.decide.policy import Policy, Scene, plan
 from bigiron.detect import Declared, Exempt, Window, detector, fold
 from bigiron.detect.checks import recoveries as check_recoveries
@@ -316,7 +316,9 @@ class _Bench:
         of_node: dict[str, dict[str, Finding]] = {node: {} for node in self.window.fleet.nodes}
         for id_, finding in findings.items():
             if not finding.subject.by:
-                of_node.setdefault(finding.subject.node, {})[id_] = finding
+                of_node.setdefault(finding.subject.node, {})
+                if counts(finding):
+                    of_node[finding.subject.node][id_] = finding
         return {node: self._verdict(node, of_node[node]) for node in sorted(of_node)}
 
     def _verdict(self, node: str, findings: Mapping[str, Finding]) -> Verdict:
@@ -325,7 +327,7 @@ class _Bench:
         known = self.window.fleet.nodes.get(node)
         sku = known.sku if known is not None else ""
         if seen and before is NO_PAST and not findings and node not in self.closed:
-            return self._stands(self._well(node, sku))
+            return self._well(node, sku)
         past = remember(
             *(before, findings, now),
             closed=self.closed.get(node, ()),
@@ -340,9 +342,13 @@ class _Bench:
 
     def _well(self, node: str, sku: str) -> Verdict:
         """What is said of any node of a SKU that nothing stands against: most of a fleet."""
-        if sku not in self.well:
-            self.well[sku] = judge(node, {}, self.window.now, sku=sku, judging=self.judging)
-        return msgspec.structs.replace(self.well[sku], node=node)
+        well = self.well.get(sku)
+        if well is None:
+            well = self.well[sku] = judge(node, {}, self.window.now, sku=sku, judging=self.judging)
+        old = self.standing.verdicts.get(node)
+        if old is not None and not differs(old, well):
+            return old
+        return self._stands(msgspec.structs.replace(well, node=node))
 
     def _stands(self, new: Verdict) -> Verdict:
         old = self.standing.verdicts.get(new.node)
