@@ -65,6 +65,48 @@ class Host:
         for found in sorted(self.root.glob(pattern.lstrip("/"))):
             yield "/" + str(found.relative_to(self.root))
 
+    def names(self, path: str) -> list[str]:
+        """What a folder holds, sorted. Raises NoData, Permanent."""
+        try:
+            return sorted(os.listdir(self._at(path)))
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NoData(path) from error
+        except OSError as error:
+            raise Permanent(f"{path}: {error.strerror}") from error
+
+    def real(self, path: str) -> str:
+        """Where a path leads once all links are followed, as seen from the host's own root.
+
+        Raises NoData: it leads nowhere, or out of the root.
+        """
+        root = os.path.realpath(self.root)
+        try:
+            found = os.path.realpath(self._at(path), strict=True)
+        except OSError as error:
+            raise NoData(path) from error
+        if root != "/" and not found.startswith(f"{root}/"):
+            raise NoData(path)
+        return found if root == "/" else found[len(root) :]
+
+    def part(self, path: str, start: int, count: int) -> bytes:
+        """At most ``count`` bytes of a file from ``start`` on. Raises NoData, Permanent.
+
+        Fewer, or none, where the file ends or the rest is not for this user to read (PCI
+        configuration space past its first 64 bytes).
+        """
+        try:
+            file = os.open(self._at(path), os.O_RDONLY | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NoData(path) from error
+        except OSError as error:
+            raise Permanent(f"{path}: {error.strerror}") from error
+        try:
+            return os.pread(file, min(count, READ_LIMIT), start)
+        except OSError as error:
+            raise Permanent(f"{path}: {error.strerror}") from error
+        finally:
+            os.close(file)
+
     def run(self, argv: Sequence[str], *, timeout_s: float) -> str:
         """A command's standard output. Raises NoData (not installed), Temporary, Permanent.
 

@@ -1,0 +1,49 @@
+"""What a host tells of its files: folders, where links lead, parts of files; never out of root."""
+
+from pathlib import Path
+
+import pytest
+
+from bigiron.errors import NoData
+from bigiron.host import Host
+
+
+def test_a_folder_is_listed_in_order(tmp_path: Path) -> None:
+    for name in ("b", "a", "c"):
+        (tmp_path / name).touch()
+    assert Host(root=tmp_path).names("/") == ["a", "b", "c"]
+    for path in ("/nowhere", "/a"):
+        with pytest.raises(NoData):
+            Host(root=tmp_path).names(path)
+
+
+def test_links_are_followed_within_the_root(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "sys/devices/pci0").mkdir(parents=True)
+    (root / "sys/bus").mkdir()
+    (root / "sys/bus/dev").symlink_to("../devices/pci0")
+    (root / "sys/bus/out").symlink_to("../../../outside")
+    (root / "sys/bus/self").symlink_to("self")
+    (tmp_path / "outside").mkdir()
+    host = Host(root=root)
+    assert host.real("/sys/bus/dev") == "/sys/devices/pci0"
+    assert host.real("/sys/bus/dev/.") == "/sys/devices/pci0"
+    for path in ("/sys/bus/out", "/sys/bus/self", "/sys/bus/none"):
+        with pytest.raises(NoData):
+            host.real(path)
+
+
+def test_a_root_may_itself_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "tree/a").mkdir(parents=True)
+    (tmp_path / "alias").symlink_to("tree")
+    assert Host(root=tmp_path / "alias").real("/a") == "/a"
+
+
+def test_a_part_of_a_file_is_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "config").write_bytes(bytes(range(64)))
+    host = Host(root=tmp_path)
+    assert host.part("/config", 4, 2) == b"\4\5"
+    assert host.part("/config", 62, 8) == b"\x3e\x3f"
+    assert host.part("/config", 256, 4) == b""
+    with pytest.raises(NoData):
+        host.part("/none", 0, 4)
