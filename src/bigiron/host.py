@@ -51,14 +51,7 @@ class Host:
 
     def read(self, path: str) -> str:
         """A small file's text, stripped; bad bytes replaced. Raises NoData, Permanent."""
-        try:
-            with self._at(path).open("rb") as file:
-                data = file.read(READ_LIMIT)
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise NoData(path) from error
-        except OSError as error:
-            raise Permanent(f"{path}: {error.strerror}") from error
-        return data.decode("utf-8", "replace").strip()
+        return self.part(path, None, READ_LIMIT).decode("utf-8", "replace").strip()
 
     def glob(self, pattern: str) -> Iterator[str]:
         """The paths that match, sorted, as seen from the host's own root."""
@@ -88,24 +81,24 @@ class Host:
             raise NoData(path)
         return found if root == "/" else found[len(root) :]
 
-    def part(self, path: str, start: int, count: int) -> bytes:
+    def part(self, path: str, start: int | None, count: int) -> bytes:
         """At most ``count`` bytes of a file from ``start`` on. Raises NoData, Permanent.
 
         Fewer, or none, where the file ends or the rest is not for this user to read (PCI
-        configuration space past its first 64 bytes).
+        configuration space past its first 64 bytes). Without a ``start`` it is read as a stream.
         """
         try:
             file = os.open(self._at(path), os.O_RDONLY | os.O_CLOEXEC)
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise NoData(path) from error
+            try:
+                if start is not None:
+                    return os.pread(file, count, start)
+                return _stream(file, count)
+            finally:
+                os.close(file)
+        except (FileNotFoundError, NotADirectoryError, ValueError) as error:
+            raise NoData(path) from error  # a NUL byte is in no file's name
         except OSError as error:
             raise Permanent(f"{path}: {error.strerror}") from error
-        try:
-            return os.pread(file, min(count, READ_LIMIT), start)
-        except OSError as error:
-            raise Permanent(f"{path}: {error.strerror}") from error
-        finally:
-            os.close(file)
 
     def run(self, argv: Sequence[str], *, timeout_s: float) -> str:
         """A command's standard output. Raises NoData (not installed), Temporary, Permanent.
@@ -141,8 +134,22 @@ class Host:
             raise Permanent(f"{' '.join(argv)}: exit {status}: {words}")
         return output.decode("utf-8", "replace")
 
-    def _at(self, path: str) -> Path:
-        return self.root / path.lstrip("/")
+    def _at(self, path: str) -> str:
+        return f"{self.root}/{path}"
+
+
+def _stream(file: int, most: int) -> bytes:
+    """What a file holds, at most so many bytes. Few of the kernel's files are longer than one read:
+    this is the hot path of an agent, and pathlib would cost it four times as much."""
+    data = os.read(file, min(most, 65_536))
+    if not data:
+        return data
+    parts = [data]
+    left = most - len(data)
+    while left > 0 and (data := os.read(file, min(left, 1024 * 1024))):
+        parts.append(data)
+        left -= len(data)
+    return b"".join(parts)
 
 
 def _talk(process: "subprocess.Popen[bytes]", until: float, most: int) -> tuple[bytes, bytes]:

@@ -47,3 +47,12 @@ def test_a_part_of_a_file_is_what_is_there(tmp_path: Path) -> None:
     assert host.part("/config", 256, 4) == b""
     with pytest.raises(NoData):
         host.part("/none", 0, 4)
+
+
+def test_a_long_file_is_read_to_its_end_and_no_further_than_the_limit(tmp_path: Path) -> None:
+    (tmp_path / "long").write_bytes(b"x" * 200_000)
+    host = Host(root=tmp_path)
+    assert len(host.read("/long")) == 200_000
+    assert len(host.part("/long", None, 150_000)) == 150_000
+    with pytest.raises(NoData):
+        host.read("/a\0b")
