@@ -12,14 +12,22 @@ from bigiron.ingest import Document, Head, Reader, json_text, reader
 from bigiron.ingest.json_text import JsonMap, at
 from bigiron.model import Device, Observation, Sample
 
-_RDMA = (
+OF_DRIVERS = (
     ("ib_rcv_bytes_total", ("rx_rdma_ucast_bytes", "rx_bytes", "rx_read_bytes")),
     ("ib_xmit_bytes_total", ("tx_rdma_ucast_bytes", "tx_bytes", "tx_write_bytes")),
     ("ib_rnr_nak_retry_total", ("rnr_nak_retry_err", "resp_tx_rnr_retry_err", "rnr_naks_rcvd")),
     ("roce_slow_restart_total", ("roce_slow_restart",)),
     ("ib_link_downed_total", ("link_downed",)),
     ("ib_symbol_errors_total", ("symbol_error",)),
+    ("ib_out_of_sequence_total", ("out_of_sequence", "resp_rx_outouf_seq", "oos_drop_count")),
+    (
+        "ib_packet_sequence_errors_total",
+        ("packet_seq_err", "req_rx_pkt_seq_err", "seq_err_naks_rcvd"),
+    ),
+    ("ib_local_ack_timeouts_total", ("local_ack_timeout_err", "to_retransmits")),
+    ("roce_icrc_errors_total", ("rx_icrc_encapsulated",)),
 )
+"""Of each metric the names that drivers give it in their hardware counters."""
 _PORT = (
     ("ib_rcv_bytes_total", ("octets_rx_ok", "octets_rx_all")),
     ("ib_xmit_bytes_total", ("octets_tx_ok", "octets_tx_all")),
@@ -54,7 +62,7 @@ class RdmaStatistics:
             name = json_text.text(port.get("ifname"))
             if name:
                 seen += 1
-                yield from _counters(document, name, port, _RDMA)
+                yield from _counters(document, name, port, OF_DRIVERS)
         if not seen:
             raise ParseError(document.name, 0, "no port in these RDMA statistics")
 

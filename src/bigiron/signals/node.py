@@ -43,6 +43,12 @@ _IB_COUNTERS = (
     ),
     ("roce_slow_restart_total", "RoCE slow restarts", "roce_slow_restart_total"),
 )
+_RDMA_COUNTERS = (
+    ("ib_out_of_sequence_total", "packets received out of their order"),
+    ("ib_packet_sequence_errors_total", "times the receiver told that packets are missing"),
+    ("ib_local_ack_timeouts_total", "times the sender waited in vain for a receipt"),
+    ("roce_icrc_errors_total", "RoCE packets received with a bad checksum"),
+)
 _IB: tuple[Signal, ...] = (
     signal(
         "ib_state", "state", Kind.STATE, Bad.LOW, "1: the port is active", node_exporter=_IB_ACTIVE
@@ -74,6 +80,7 @@ _IB: tuple[Signal, ...] = (
         )
         for name, text, sources in _IB_COUNTERS
     ),
+    *(signal(name, "count", Kind.COUNTER, Bad.HIGH, text) for name, text in _RDMA_COUNTERS),
     signal(
         "ib_rcv_bytes_total",
         "bytes",
