@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from bigiron.errors import NoData, Permanent, Temporary
 
@@ -18,6 +18,14 @@ READ_LIMIT = 16 * 1024 * 1024
 OUTPUT_LIMIT = 256 * 1024 * 1024
 """Of a command; a day's jobs of the largest clusters are a quarter of it."""
 SAID_LIMIT = 64 * 1024
+
+
+class Outcome(NamedTuple):
+    """How a command ended (a negative status: by a signal) and what it wrote to its two outputs."""
+
+    status: int
+    output: str
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,28 +108,38 @@ class Host:
         except OSError as error:
             raise Permanent(f"{path}: {error.strerror}") from error
 
+    def open(self, path: str) -> int:
+        """A file opened to be read as it grows, never waiting. Raises NoData, Permanent.
+
+        Whoever opened it closes it.
+        """
+        try:
+            return os.open(self._at(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NoData(path) from error
+        except OSError as error:
+            raise Permanent(f"{path}: {error.strerror}") from error
+
     def run(self, argv: Sequence[str], *, timeout_s: float, fine: Container[int] = (0,)) -> str:
         """A command's standard output. Raises NoData (not installed), Temporary, Permanent.
 
+        Exit statuses in ``fine`` are no failure; for all else see ``outcome``.
+        """
+        status, output, said = self.outcome(argv, timeout_s=timeout_s)
+        if status not in fine:
+            raise Permanent(f"{' '.join(argv)}: exit {status}: {said.strip()[:500]}")
+        return output
+
+    def outcome(self, argv: Sequence[str], *, timeout_s: float) -> Outcome:
+        """How a command ended. Raises NoData (not installed), Temporary, Permanent.
+
         One that takes too long, or says more than ``output_bytes``, is ended with all it started.
-        Exit statuses in ``fine`` are no failure. A captured machine's answers are files named by
-        the whole command, below ``bigiron/commands``: nothing is run of the real one.
+        A captured machine's answers are files named by the whole command, below
+        ``bigiron/commands``: nothing is run of the real one.
         """
         if self.captured:
             return self._answer(argv)
-        try:
-            process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={**self.env, "PATH": self.path, "LC_ALL": "C", "TZ": "UTC"},
-                start_new_session=True,
-            )
-        except (FileNotFoundError, PermissionError) as error:
-            raise NoData(f"{argv[0]}: not installed") from error
-        except OSError as error:
-            raise Permanent(f"{argv[0]}: cannot be run: {error.strerror}") from error
+        process = self.start(argv)
         until = monotonic() + timeout_s
         with process:
             try:
@@ -133,21 +151,38 @@ class Host:
                 raise Temporary(f"{argv[0]}: no answer in {timeout_s:g} s") from error
             finally:
                 _end(process)
-        if status not in fine:
-            words = said.decode("utf-8", "replace").strip()[:500]
-            raise Permanent(f"{' '.join(argv)}: exit {status}: {words}")
-        return output.decode("utf-8", "replace")
+        return Outcome(status, output.decode("utf-8", "replace"), said.decode("utf-8", "replace"))
+
+    def start(self, argv: Sequence[str]) -> "subprocess.Popen[bytes]":
+        """A command that goes on by itself. Raises NoData (not installed), Permanent.
+
+        Whoever started it reads its outputs and ends it.
+        """
+        if self.captured:
+            raise NoData(f"{argv[0]}: not installed")
+        try:
+            return subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**self.env, "PATH": self.path, "LC_ALL": "C", "TZ": "UTC"},
+                start_new_session=True,
+            )
+        except (FileNotFoundError, PermissionError) as error:
+            raise NoData(f"{argv[0]}: not installed") from error
+        except OSError as error:
+            raise Permanent(f"{argv[0]}: cannot be run: {error.strerror}") from error
 
     @property
     def captured(self) -> bool:
         """Whether this is not the machine that we run on, but one that was captured."""
         return self.root != Path("/")
 
-    def _answer(self, argv: Sequence[str]) -> str:
+    def _answer(self, argv: Sequence[str]) -> Outcome:
         try:
-            return self.part(f"bigiron/commands/{' '.join(argv)}", None, READ_LIMIT).decode(
-                "utf-8", "replace"
-            )
+            said = self.part(f"bigiron/commands/{' '.join(argv)}", None, READ_LIMIT)
+            return Outcome(0, said.decode("utf-8", "replace"))
         except (NoData, Permanent) as error:
             raise NoData(f"{argv[0]}: not installed") from error
 

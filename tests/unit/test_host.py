@@ -69,3 +69,20 @@ def _lives(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"
+
+
+def test_how_a_command_ended_is_told_with_both_its_outputs(tmp_path: Path) -> None:
+    there = command(tmp_path, "echo half; echo why >&2; exit 2")
+    assert there.outcome(["tool"], timeout_s=5) == (2, "half\n", "why\n")
+    killed = command(tmp_path, "kill -9 $$").outcome(["tool"], timeout_s=5)
+    assert killed.status == -9
+
+
+def test_a_command_that_goes_on_is_read_by_whoever_started_it(tmp_path: Path) -> None:
+    there = command(tmp_path, "echo first; exec sleep 60")
+    with there.start(["tool"]) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"first\n"
+        process.kill()
+    with pytest.raises(NoData, match="not installed"):
+        Host(root=tmp_path).start(["tool"])

@@ -1,5 +1,6 @@
 """What a host tells of its files: folders, where links lead, parts of files; never out of root."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,12 @@ def test_a_long_file_is_read_to_its_end_and_no_further_than_the_limit(tmp_path: 
     assert len(host.part("/long", None, 150_000)) == 150_000
     with pytest.raises(NoData):
         host.read("/a\0b")
+
+
+def test_a_file_opened_to_be_followed_never_waits(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "kmsg")
+    file = Host(root=tmp_path).open("/kmsg")
+    assert os.read(file, 10) == b""
+    os.close(file)
+    with pytest.raises(NoData):
+        Host(root=tmp_path).open("/none")
