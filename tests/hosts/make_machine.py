@@ -1,5 +1,6 @@
 """What nine hosts say of themselves besides PCI: kernel, board, CPUs, memory, settings, mounts."""
 
+import zlib
 from dataclasses import dataclass, replace
 
 from tests.hosts.sysfs_tree import Tree
@@ -208,11 +209,15 @@ def _cpus(tree: Tree, one: Machine) -> None:
 
 def _memory(tree: Tree, one: Machine) -> None:
     total = one.memory_gib * 1048576 * 984 // 1000
-    tree.put("/proc/meminfo", f"MemTotal:       {total} kB\nMemFree:        {total // 2} kB")
+    free = f"MemFree:        {total // 2} kB\nMemAvailable:   {total // 4 * 3} kB"
+    tree.put("/proc/meminfo", f"MemTotal:       {total} kB\n{free}")
     for number in range(one.dimms):
         at = f"/sys/devices/system/edac/mc/mc{number % one.sockets}/dimm{number // one.sockets}"
         size = one.memory_gib * 1024 // one.dimms
         tree.puts(at, {"size": size, "dimm_label": f"DIMM_{number}", "dimm_mem_type": "DDR5"})
+        if one is _DGX:
+            raw = _dmi_module(number, one.memory_gib // one.dimms)
+            tree.put(f"/sys/firmware/dmi/entries/17-{number}/raw", raw)
     for size in (2048, 1048576):
         tree.put(f"/sys/kernel/mm/hugepages/hugepages-{size}kB/nr_hugepages", 0)
     tree.put("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never")
@@ -226,7 +231,7 @@ def _modules(tree: Tree, one: Machine) -> None:
     if one.gpu == "nvidia":
         versions |= {"nvidia": one.driver, "nvidia_uvm": one.driver}
         if not one.virtual:
-            versions |= {"nvidia_peermem": one.driver, "gdrdrv": "2.4.4"}
+            versions |= {"nvidia_peermem": one.driver, "gdrdrv": "2.4.4", "mlx5_ib": mlx5}
         kind = "Kernel Module" if one.virtual else "Open Kernel Module for x86_64"
         tree.put(
             "/proc/driver/nvidia/version",
@@ -253,19 +258,38 @@ def _modules(tree: Tree, one: Machine) -> None:
 
 def _mounts(tree: Tree, one: Machine) -> None:
     lines = [
-        "sysfs /sys sysfs rw,nosuid,nodev,noexec,relatime 0 0",
-        "/dev/nvme0n1p2 / ext4 rw,relatime 0 0",
-        "tmpfs /run tmpfs rw,nosuid,nodev,size=211316232k,mode=755 0 0",
-        "overlay /run/containerd/task/rootfs overlay rw,relatime 0 0",
+        _mounted("/sys", "sysfs", "sysfs", "rw"),
+        _mounted("/", "ext4", "/dev/nvme0n1p2", "rw,errors=remount-ro"),
+        _mounted("/run", "tmpfs", "tmpfs", "rw,size=211316232k,mode=755"),
+        _mounted("/run/containerd/task/rootfs", "overlay", "overlay", "rw,lowerdir=/l"),
     ]
     if one.gpu and not one.virtual:
+        nfs = "rw,vers=4.2,hard,nconnect=8,clientaddr=10.20.1.17,addr=10.20.0.5"
         lines += [
-            "10.20.0.9@o2ib:/scratch /scratch lustre rw,flock,lazystatfs,encrypt 0 0",
-            "home:/export /home nfs4 rw,relatime,vers=4.2,hard,nconnect=8,clientaddr=10.20.1.17,"
-            "addr=10.20.0.5 0 0",
-            "/dev/md0 /raid xfs rw,relatime,attr2,inode64,sunit=1024,swidth=8192,noquota 0 0",
+            _mounted("/scratch", "lustre", "10.20.0.9@o2ib:/scratch", "rw,flock,lazystatfs"),
+            _mounted("/home", "autofs", "auto.home", "rw,fd=6,pgrp=1,timeout=300"),
+            _mounted("/home/someone", "nfs4", "home:/export/someone", nfs),
+            _mounted("/apps", "nfs4", "home:/export/apps", nfs),
+            _mounted("/raid", "xfs", "/dev/md0", "rw,attr2,inode64,sunit=1024,swidth=8192,noquota"),
         ]
-    tree.put("/proc/1/mounts", "\n".join(lines))
+    tree.put("/proc/1/mountinfo", "\n".join(lines))
+
+
+def _mounted(point: str, kind: str, source: str, options: str) -> str:
+    number = 20 + zlib.crc32(point.encode()) % 900
+    return f"{number} 1 0:{number} / {point} rw,relatime shared:1 - {kind} {source} {options}"
+
+
+def _dmi_module(number: int, gib: int) -> bytes:
+    """An SMBIOS structure of type 17; every module has its own serial number."""
+    place = f"CPU{number // 16}_DIMM_{'ABCDEFGH'[number % 16 // 2]}{number % 2 + 1}"
+    strings = [place, "Own", f"80CE0123{0x4A1B00 + number:08X}", "OWN-64G-5600"]
+    body = bytearray(0x28)
+    body[0], body[1] = 17, 0x28
+    body[0x0C:0x0E] = (0x7FFF).to_bytes(2, "little")
+    body[0x10], body[0x17], body[0x18], body[0x1A] = 1, 2, 3, 4
+    body[0x1C:0x20] = (gib * 1024).to_bytes(4, "little")
+    return bytes(body) + b"\0".join(one.encode() for one in strings) + b"\0\0"
 
 
 SYSCTLS = {

@@ -198,6 +198,12 @@ OF_HOSTS: Mapping[str, Relevant] = {
     "mounts": Relevant(
         "A mount differs: jobs miss their data or write elsewhere.", "mount(8)", _STOPS, "words"
     ),
+    "cpu_microcode": Relevant("Another CPU microcode.", _KERNEL, _DIFFERS, "hex"),
+    "numa_layout": Relevant("Its CPUs are split into other NUMA nodes.", _KERNEL, _SLOWS),
+    "dimm_count": Relevant("Fewer memory modules: less bandwidth.", "dmidecode", _SLOWS, "least"),
+    "slurm_conf": Relevant(
+        "Its slurmd may run another configuration than the others.", "Slurm, slurm.conf", _DIFFERS
+    ),
 }
 
 RELEVANT: Mapping[str, Relevant] = {**VERSIONS, **OF_GPUS, **OF_BUSES, **OF_HOSTS}
@@ -212,6 +218,14 @@ PREFIXES: Mapping[str, Relevant] = {
         "A mount differs: jobs miss their data or write elsewhere.", "mount(8)", _STOPS
     ),
     "sysctl.": Relevant("Another kernel setting than its like.", _KERNEL, _DIFFERS),
+    "module.nvidia_peermem": Relevant(
+        "Without GPUDirect RDMA transfers go through host memory.", _NCCL, _SLOWS
+    ),
+    "module.": Relevant("A kernel module or its setting differs.", _KERNEL, _DIFFERS),
+    "package.": Relevant("Another version of a package.", "dpkg-query(1)", _DIFFERS, "version"),
+    "ulimit.": Relevant(
+        "Another limit of processes: pinning memory for RDMA may fail.", "limits.conf(5)", _STOPS
+    ),
     "firmware_": Relevant(
         "Another firmware than its like.", "vendors' firmware notes", _DIFFERS, "version"
     ),

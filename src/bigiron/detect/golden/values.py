@@ -130,7 +130,7 @@ def _number(value: FactValue) -> float:
 
 def label(name: str) -> str:
     """A fact's name as people say it: ``driver version``, ``link rate``."""
-    if name.startswith(("env.", "sysctl.", "mount.")):
+    if name.startswith(("env.", "sysctl.", "mount.", "module.", "package.", "ulimit.")):
         return name
     name = proper(name)
     stem, _, unit = name.rpartition("_")
