@@ -20,6 +20,10 @@ NVIDIA, AMD = "10de", "1002"
 DRIVERS = {NVIDIA: "nvidia", AMD: "amdgpu"}
 UNKNOWN_LANES = (0, 63, 255)
 """No link, a register of all ones, and what sysfs shows for one it cannot read."""
+NODES = 1024
+"""The kernel has no more NUMA nodes (CONFIG_NODES_SHIFT)."""
+MOST_LANES = 64
+"""PCI Express has links of at most 32 lanes."""
 
 _BUS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 _CLASSES = (
@@ -158,7 +162,7 @@ def _parts(host: Host) -> Iterator[Part]:
         numa = json_text.number(text(host, f"{folder}/numa_node"))
         slot = next((slots[b] for step in reversed(path) if (b := step[:-2]) in slots), "")
         group = real(host, f"{folder}/iommu_group").rpartition("/")[2]
-        node = int(numa) if numa is not None and numa >= 0 else None
+        node = int(numa) if numa is not None and 0 <= numa < NODES else None
         yield Part(name, kind, bus, ids, folder, path, node, slot, group)
 
 
@@ -253,4 +257,4 @@ def _most(host: Host, folder: str) -> tuple[float, int]:
     """Rate and lanes that an end can do; 0 where it does not tell."""
     speed = json_text.number(text(host, f"{folder}/max_link_speed")) or 0.0
     lanes = int(json_text.number(text(host, f"{folder}/max_link_width")) or 0)
-    return speed, 0 if lanes in UNKNOWN_LANES else lanes
+    return speed, lanes if lanes <= MOST_LANES and lanes not in UNKNOWN_LANES else 0

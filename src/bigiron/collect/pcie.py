@@ -11,7 +11,7 @@ from time import monotonic
 
 from bigiron.collect import Seen, collector
 from bigiron.collect.pci_config import answers
-from bigiron.collect.pci_tree import UNKNOWN_LANES, Link, Part, Tree, acs, text, tree
+from bigiron.collect.pci_tree import MOST_LANES, UNKNOWN_LANES, Link, Part, Tree, acs, text, tree
 from bigiron.collect.pcie_errors import Errors
 from bigiron.collect.pcie_links import Shape, downgraded, title
 from bigiron.collect.standing import standing
@@ -110,7 +110,7 @@ def _shape(host: Host, link: Link) -> Shape | None:
     """Rate and lanes; None where there is no link now."""
     lanes = json_text.number(host.read(f"{link.folder}/current_link_width"))
     speed = json_text.number(host.read(f"{link.folder}/current_link_speed"))
-    if lanes is None or int(lanes) in UNKNOWN_LANES or not speed:
+    if lanes is None or not speed or not 0 < lanes <= MOST_LANES or int(lanes) in UNKNOWN_LANES:
         return None
     return Shape(speed, int(lanes))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from bigiron.ingest import Document
 from bigiron.model import Event, Fact, Observation, Sample
 
-_RATE = re.compile(r"([\d.]+)\s*(?:Gb/sec|Gb/s|Gbps)?", re.IGNORECASE)
+_RATE = re.compile(r"(\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})")
 _PHYSICAL = {
     "sleep": 1,
     "polling": 2,
@@ -23,7 +23,7 @@ _PHYSICAL = {
 def rate_gbps(said: str) -> float | None:
     """200 of "200 Gb/sec (4X HDR)" or "200"; None if there is no number."""
     match = _RATE.match(said.strip())
-    return float(match[1]) if match and match[1].strip(".") else None
+    return float(match[1]) if match else None
 
 
 def word(said: str) -> str:

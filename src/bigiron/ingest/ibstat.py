@@ -20,8 +20,8 @@ _STATUS_CA = re.compile(r"^Infiniband device '([\w.-]+)' port (\d+) status:")
 _HCA = re.compile(r"^hca_id:\s*([\w.-]+)")
 _PORT = re.compile(r"^\s+Port (\d+):\s*$|^\s+port:\s+(\d+)\s*$")
 _FIELD = re.compile(r"^\s+([\w ]+?):\s+(.*?)\s*$")
-_LANES = re.compile(r"(\d+)X", re.IGNORECASE)
-_SPEED = re.compile(r"([\d.]+)\s*Gbps")
+_LANES = re.compile(r"(\d{1,4})X", re.IGNORECASE)
+_SPEED = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*Gbps")
 _MAX_PORTS = 4096
 
 

@@ -175,7 +175,8 @@ def _port_facts(document: Document, capture: _Capture, bus: str) -> Iterator[Obs
     }
     for name, said in facts.items():
         if said:
-            value = int(said) if name == "mtu" and said.isdigit() else said
+            whole = name == "mtu" and said.isdecimal() and len(said) < 10
+            value = int(said) if whole else said
             yield Fact(document.node, name, value, hca, document.now)
     changes = json_text.number(net.get("carrier_changes"))
     if changes is not None:
