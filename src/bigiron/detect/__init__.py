@@ -10,12 +10,15 @@ longer claims it while it could see all it reads for that subject. A detector th
 """
 
 import functools
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from bigiron.detect.columnar import NEVER as NEVER
+from bigiron.detect.columnar import Columnar as Columnar
+from bigiron.detect.columnar import Key as Key
+from bigiron.detect.columnar import Series as Series
 from bigiron.detect.memo import Memo
 from bigiron.model import (
     CheckResult,
@@ -40,74 +43,6 @@ if TYPE_CHECKING:
 
     from bigiron.detect.hygiene import Clean
     from bigiron.detect.planned import Away
-
-Key = tuple[str, str]
-"""Node and device name ("" is the node itself)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """One metric of one subject: epoch seconds and values, oldest first, equally long."""
-
-    times: Sequence[float]
-    values: Sequence[float]
-
-    @property
-    def last(self) -> float:
-        """The newest value."""
-        return self.values[-1]
-
-
-NEVER = float("-inf")
-
-
-class Columnar(Mapping[Key, Series], ABC):
-    """The series of one metric where they are kept side by side: all newest values as arrays.
-
-    Row i of each array is about ``names[i]``; a subject without samples has a row, but is not in
-    the mapping. For detectors that look at thousands of subjects; the mapping does for the rest.
-    """
-
-    names: tuple[Key, ...]
-
-    @property
-    @abstractmethod
-    def last_times(self) -> "NDArray[np.float64]":
-        """When each subject was last heard, epoch seconds; -inf if it has no samples."""
-
-    @property
-    @abstractmethod
-    def last_values(self) -> "NDArray[np.float64]":
-        """The newest value of each subject; NaN if it has no samples."""
-
-    @property
-    @abstractmethod
-    def first_times(self) -> "NDArray[np.float64]":
-        """The time of each subject's oldest sample held; -inf if it has none."""
-
-    @abstractmethod
-    def recent(self, oldest_s: float) -> "NDArray[np.float64]":
-        """The samples since a time: a row a subject, newest last, NaN where there is none."""
-
-    @abstractmethod
-    def moving(self) -> "NDArray[np.bool_]":
-        """Whether each subject's newest value differs from the one before it."""
-
-    def newest(self, key: Key) -> float | None:
-        """The newest value of one subject; None if it has no samples."""
-        series = self.get(key)
-        return series.last if series is not None else None
-
-    def where(self, oldest_s: float, test: Callable[[float], bool]) -> list[Key]:
-        """The subjects heard since a time whose newest value passes a test, in order."""
-        import numpy as np
-
-        fresh = np.flatnonzero(self.last_times >= oldest_s)
-        told, which = np.unique(self.last_values[fresh], return_inverse=True)
-        passes = np.fromiter(map(test, told.tolist()), np.bool_, len(told))
-        if not passes.any():
-            return []
-        return [self.names[row] for row in fresh[passes[which]].tolist()]
 
 
 def _later(one: "NDArray[np.float64]", other: "NDArray[np.float64]") -> "NDArray[np.float64]":
@@ -198,6 +133,13 @@ class Window:
         """Whether the end of the finding with this key would be news."""
         return self.standing is None or key in self.standing
 
+    def standing_of(self, begins: str) -> frozenset[str] | None:
+        """The nodes of findings that stand and whose key begins so; None if it is not told."""
+        if self.standing is None:
+            return None
+        subjects = (key.split("|", 2)[2] for key in self.standing if key.startswith(begins))
+        return frozenset(subject.partition("/")[0] for subject in subjects)
+
     def events_of(self) -> Mapping[str, Sequence[Event]]:
         """The events by node, in their order."""
         if self.of_node is not None:
@@ -242,16 +184,17 @@ class Window:
         series = of_metric.get(key)
         return series.last if series is not None and series.times else None
 
-    def heard(self, metrics: Iterable[str]) -> dict[Key, float]:
-        """When, in epoch seconds, each subject was last heard by any of these metrics."""
-        heard: dict[Key, float] = {}
+    def heard(self, metrics: Iterable[str]) -> dict[str, dict[str, float]]:
+        """When, in epoch seconds, each node's devices were last heard by any of these metrics."""
+        heard: dict[str, dict[str, float]] = {}
         for names, times in self._last_times(metrics):
-            if not heard:
-                heard = {k: t for k, t in zip(names, times, strict=True) if t > NEVER}
-                continue
-            for key, time_s in zip(names, times, strict=True):
-                if time_s > heard.get(key, NEVER):
-                    heard[key] = time_s
+            for (node, device), time_s in zip(names, times, strict=True):
+                if time_s > NEVER:
+                    of_node = heard.get(node)
+                    if of_node is None:
+                        heard[node] = {device: time_s}
+                    elif time_s > of_node.get(device, NEVER):
+                        of_node[device] = time_s
         return heard
 
     def _last_times(

@@ -7,7 +7,7 @@ tells, ``missing`` needs no comparison.
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Set
 
-from bigiron.detect import Window
+from bigiron.detect import Key, Window
 from bigiron.detect.claims import claim
 from bigiron.model import Evidence, Finding, Recovery, Subject
 
@@ -26,12 +26,14 @@ def fewer(
 
     ``shown`` are the GPUs seen now by node, ``known`` those ever seen: they are not claimed here.
     """
-    told = {event.node for event in window.events if event.code in LOST}
+    told = {node for node, _ in lost(window)}
+    standing = window.standing_of(f"{NAME}|gpu.missing|") or frozenset()
     usual = _usual(window, shown)
     for node, gpus in sorted(shown.items()):
         wanted, because = _wanted(window, node, len(gpus), usual)
         if len(gpus) >= wanted or node in told:
-            yield from _again(window, node, gpus)
+            if node in standing:
+                yield from _again(window, node, gpus)
             continue
         gone = wanted - len(gpus)
         names: Set[str] = set()
@@ -53,6 +55,14 @@ def fewer(
         )
 
 
+def lost(window: Window) -> frozenset[Key]:
+    """The devices that the log tells are gone."""
+    events = window.events
+    return window.memo.made(
+        "lost", (events,), lambda: frozenset((e.node, e.device) for e in events if e.code in LOST)
+    )
+
+
 def _again(window: Window, node: str, gpus: Set[str]) -> Iterator[Recovery]:
     """The end of what may have been said of a node, or of the GPUs that it shows."""
     for subject in (node, *(f"{node}/{gpu}" for gpu in sorted(gpus))):
@@ -62,7 +72,12 @@ def _again(window: Window, node: str, gpus: Set[str]) -> Iterator[Recovery]:
 
 
 def _usual(window: Window, shown: Mapping[str, Set[str]]) -> dict[str, tuple[int, int]]:
-    """For each node, how many GPUs nine in ten of its kind show, and how many nodes that are."""
+    """For each node, how many GPUs nine in ten of its kind show, and how many nodes that are.
+
+    None where all nodes show the same number: then none shows fewer.
+    """
+    if len({len(gpus) for gpus in shown.values()}) == 1:
+        return {}
     kinds: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for node, gpus in shown.items():
         models = {d.model for g in gpus if (d := window.fleet.devices.get((node, g)))}

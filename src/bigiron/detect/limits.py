@@ -40,15 +40,10 @@ def limits(window: Window) -> Iterator[Finding]:
     yield from _recovery(window, {(n, d) for n, d, code in told if code.startswith("recovery.")})
 
 
-_TOLD: list[tuple[object, object, set[tuple[str, str, str]]]] = []
-"""The newest answer of ``codes_told``, for several ask it of one window."""
-
-
 def codes_told(window: Window) -> set[tuple[str, str, str]]:
     """Node, device and code of what events of the last day tell: not to be counted twice."""
-    if not _TOLD or _TOLD[0][0] is not window.events or _TOLD[0][1] != window.now:
-        _TOLD[:] = [(window.events, window.now, _codes_told(window))]
-    return _TOLD[0][2]
+    of = window.events, window.now.timestamp()
+    return window.memo.made("codes told", of, lambda: _codes_told(window))
 
 
 def _codes_told(window: Window) -> set[tuple[str, str, str]]:

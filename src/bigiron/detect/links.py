@@ -1,9 +1,9 @@
 """Links that are down or narrower than they should be, judged against their like."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
-from bigiron.detect import Key, Series, Window, detector
+from bigiron.detect import Columnar, Key, Series, Window, detector
 from bigiron.detect.claims import Asks, claim, run_since, sampled, sustained
 from bigiron.detect.limits import codes_told
 from bigiron.detect.same_port import pairs
@@ -232,7 +232,8 @@ def _gen(window: Window) -> Iterator[Finding | Recovery]:
     One that is slow for an hour beside idle GPUs of its node that are not is so for no purpose.
     """
     busy = window.series.get("gpu_utilization_ratio", {})
-    for like in _by_like(window, "gpu_pcie_link_gen").values():
+    standing = window.standing_of(f"{NAME}|gpu.pcie_gen|")
+    for like in _by_like(window, "gpu_pcie_link_gen", standing).values():
         usual = _usual([gen for _, gen in like])
         if usual is None:
             continue
@@ -284,27 +285,30 @@ def _busy(series: Series | None) -> bool:
     return series is not None and BUSY <= series.last <= 1
 
 
-def _by_like(window: Window, metric: str) -> dict[tuple[str, str], list[tuple[Key, float]]]:
-    """The newest fresh values of a metric by node and GPU model, where they are not all alike."""
+def _by_like(
+    window: Window, metric: str, standing: Set[str] | None = frozenset()
+) -> dict[tuple[str, str], list[tuple[Key, float]]]:
+    """The newest fresh values of a metric by node and GPU model.
+
+    Of nodes where they are not all alike and of those where something stands, whose end may be
+    seen; None is of all.
+    """
+    of_metric = window.series.get(metric, {})
+    told = None
+    if standing is not None and isinstance(of_metric, Columnar):
+        told = standing | of_metric.uneven(window.now.timestamp() - window.fresh_s)
+        if not told:
+            return {}
     of_node: dict[str, list[tuple[Key, float]]] = {}
     for key, value in window.latest(metric):
-        of_node.setdefault(key[0], []).append((key, value))
-    standing = _standing(window, metric)
+        if told is None or key[0] in told:
+            of_node.setdefault(key[0], []).append((key, value))
     of_like: dict[tuple[str, str], list[tuple[Key, float]]] = {}
     for node, every in of_node.items():
-        if not standing and len({value for _, value in every}) == 1:
-            continue
         for key, value in every:
             known = window.fleet.devices.get(key)
             of_like.setdefault((node, known.model if known else ""), []).append((key, value))
     return of_like
-
-
-def _standing(window: Window, metric: str) -> bool:
-    """Whether a finding about this metric stands, whose end may be seen."""
-    fault = metric.replace("gpu_pcie_link_", "gpu.pcie_")
-    begins = f"{NAME}|{fault}|"
-    return window.standing is None or any(key.startswith(begins) for key in window.standing)
 
 
 def _usual(values: list[float]) -> float | None:

@@ -14,7 +14,7 @@ class Memo:
     """The newest answer to each of some questions, and what it was made of.
 
     That are objects that nobody changes in place: the same objects give the same answer, and so
-    do equal numbers (a count of changes stands for what is changed in place).
+    do equal tuples and numbers (a count of changes stands for what is changed in place).
     """
 
     def __init__(self) -> None:
@@ -31,5 +31,6 @@ class Memo:
 
 def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
     return len(one) == len(other) and all(
-        a is b or (isinstance(a, int | float) and a == b) for a, b in zip(one, other, strict=True)
+        a is b or (isinstance(a, int | float | tuple) and a == b)
+        for a, b in zip(one, other, strict=True)
     )

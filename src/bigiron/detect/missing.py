@@ -9,9 +9,9 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from bigiron.detect import Columnar, Key, Series, Window, detector
+from bigiron.detect import Columnar, Series, Window, detector
 from bigiron.detect.claims import INFO, claim
-from bigiron.detect.fewer import LOST, fewer
+from bigiron.detect.fewer import fewer, lost
 from bigiron.detect.planned import Calendar
 from bigiron.model import (
     Evidence,
@@ -50,11 +50,17 @@ class Pulse:
     """When a node's GPUs were last heard, in epoch seconds; a node is known by its host, too."""
 
     gpus: dict[str, float] = field(default_factory=dict)
+    newest_gpu: float | None = None
+    """The newest word of any of its GPUs."""
+    oldest_gpu: float | None = None
+    """The newest word of the one that is silent longest."""
 
-    @property
-    def newest_gpu(self) -> float | None:
-        """The newest word of any of its GPUs."""
-        return max(self.gpus.values(), default=None)
+    def whole(self, oldest_s: float) -> bool:
+        """Whether none of its GPUs is silent since a time, nor left out by the newest pages."""
+        newest, oldest = self.newest_gpu, self.oldest_gpu
+        if newest is None or oldest is None:
+            return True
+        return oldest >= oldest_s and newest - oldest < PAGES_S
 
 
 @detector(every_s=15.0)
@@ -65,28 +71,28 @@ def missing(window: Window) -> Iterator[Finding | Recovery]:
         yield from _one_look(window, pulses)
         return
     unseen, silent = [], []
+    oldest_s = _oldest_s(window)
     for node, pulse in sorted(pulses.items()):
-        if _stale(window, window.last_seen(node)):
+        if _stale(window.last_seen(node), oldest_s):
             unseen.append(node)
-        elif _stale(window, pulse.newest_gpu):
+        elif _stale(pulse.newest_gpu, oldest_s):
             silent.append(node)
     yield from _nodes(window, unseen, len(pulses), "node.missing", "is not scraped any more")
     what = "its GPU exporter says nothing while the node lives"
     yield from _nodes(window, silent, len(pulses), "node.exporter_down", what)
-    moving = _moving(window)
-    lost = {(e.node, e.device) for e in window.events if e.code in LOST}
-    for node, pulse in pulses.items():
-        if node in unseen or node in silent:
-            continue
-        yield from _again(window, f"{NAME}|node.missing|{node}", "it is seen again")
-        yield from _again(window, f"{NAME}|node.exporter_down|{node}", "its GPUs are seen again")
-        yield from _gpus(window, node, pulse, lost)
-        if node in moving:
-            frozen = f"{NAME}|gpu.metrics_frozen|{node}"
-            yield from _again(window, frozen, "the readings move again")
-        else:
-            yield from _frozen(window, node, pulse)
     away = {*unseen, *silent}
+    moving = _moving(window)
+    standing = window.standing_of(f"{NAME}|")
+    for node, pulse in pulses.items():
+        if node in away:
+            continue
+        stands = standing is None or node in standing
+        if stands:
+            yield from _back(window, node, node in moving)
+        if stands or not pulse.whole(oldest_s):
+            yield from _gpus(window, node, pulse)
+        if node not in moving:
+            yield from _frozen(window, node, pulse)
     shown = {n: _shown(window, p) for n, p in pulses.items() if n not in away}
     yield from fewer(window, shown, {n: p.gpus.keys() for n, p in pulses.items()})
 
@@ -117,25 +123,31 @@ def _shown(window: Window, pulse: Pulse) -> Set[str]:
 
 def _pulses(window: Window) -> dict[str, Pulse]:
     pulses: dict[str, Pulse] = {}
-    for (node, device), time_s in window.heard(PULSE).items():
-        pulse = pulses.get(node)
-        if pulse is None:
-            pulse = pulses[node] = Pulse()
-        pulse.gpus[device] = time_s
-    for node, _ in window.heard(HOST_PULSE):
+    for node, gpus in window.heard(PULSE).items():
+        pulses[node] = Pulse(gpus, max(gpus.values()), min(gpus.values()))
+    for node in window.heard(HOST_PULSE):
         if node not in pulses:
             pulses[node] = Pulse()
     return pulses
 
 
-def _stale(window: Window, time_s: float | None) -> bool:
+def _stale(time_s: float | None, oldest_s: float) -> bool:
     """Whether something that was heard once has been silent for too long."""
-    return time_s is not None and time_s < _oldest_s(window)
+    return time_s is not None and time_s < oldest_s
 
 
 def _oldest_s(window: Window) -> float:
     """What was heard before this has been silent for too long."""
     return window.now.timestamp() - max(window.fresh_s, window.sustain_s / 2)
+
+
+def _back(window: Window, node: str, moves: bool) -> Iterator[Recovery]:
+    """The end of what may have been said of a node that is heard."""
+    yield from _again(window, f"{NAME}|node.missing|{node}", "it is seen again")
+    yield from _again(window, f"{NAME}|node.exporter_down|{node}", "its GPUs are seen again")
+    if moves:
+        frozen = f"{NAME}|gpu.metrics_frozen|{node}"
+        yield from _again(window, frozen, "the readings move again")
 
 
 def _again(window: Window, key: str, because: str) -> Iterator[Recovery]:
@@ -190,8 +202,8 @@ def _overdue(calendar: Calendar, node: str) -> str:
     return f"Planned work on it ({kind}) ended at {work.end:%Y-%m-%d %H:%M}; it has not come back."
 
 
-def _gpus(window: Window, node: str, pulse: Pulse, lost: Set[Key]) -> Iterator[Finding | Recovery]:
-    """GPUs of a node that fell silent while their neighbours speak; ``lost`` tells the log's."""
+def _gpus(window: Window, node: str, pulse: Pulse) -> Iterator[Finding | Recovery]:
+    """GPUs of a node that fell silent while their neighbours speak, unless the log tells of it."""
     oldest_s = _oldest_s(window)
     for device, last_s in pulse.gpus.items():
         if not device:
@@ -201,10 +213,10 @@ def _gpus(window: Window, node: str, pulse: Pulse, lost: Set[Key]) -> Iterator[F
             if window.stands(again):
                 yield Recovery(again, "it is seen again")
             continue
-        if (node, device) in lost:
+        if (node, device) in lost(window):
             continue
         since = datetime.fromtimestamp(last_s, UTC)
-        alive = sum(not _stale(window, t) for t in pulse.gpus.values())
+        alive = sum(not _stale(t, oldest_s) for t in pulse.gpus.values())
         because = f"{device} is not seen any more; {alive} other GPUs of {node} are."
         yield claim(
             NAME,
@@ -232,7 +244,8 @@ def _moving(window: Window) -> Set[str]:
     powers = window.series.get(MOVING[0], {})
     if not isinstance(powers, Columnar):
         return frozenset()
-    return {powers.names[row][0] for row in powers.moving().nonzero()[0].tolist()}
+    nodes, node = powers.nodes
+    return {nodes[one] for one in node[powers.moving()].tolist()}
 
 
 def _frozen(window: Window, node: str, pulse: Pulse) -> Iterator[Finding | Recovery]:

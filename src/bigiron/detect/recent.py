@@ -1,11 +1,12 @@
-"""The last stretch of samples of a thousand subjects at once: how many, the least, the median.
+"""The last stretch of samples, of a thousand subjects at once: how many, the least, the median.
 
 numpy is imported where it is used: what reads a single document must not need it.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bigiron.detect import Columnar
+from bigiron.detect import Columnar, Series, Window
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,3 +38,16 @@ def recent_of(
     with np.errstate(invalid="ignore"):
         median = (ordered[rows, middle[0]] + ordered[rows, middle[1]]) / 2
     return count, ordered[:, 0], median
+
+
+def recent(series: Series | None, window: Window, times: float = 1.0) -> Sequence[float]:
+    """The values of the last ``sustain_s`` (times ``times``), if they reach back and are fresh."""
+    if series is None or not series.times:
+        return ()
+    now_s, span_s = window.now.timestamp(), window.sustain_s * times
+    if series.times[-1] < now_s - window.fresh_s or series.times[0] > now_s - span_s:
+        return ()
+    first = len(series.times)
+    while first > 0 and series.times[first - 1] >= now_s - span_s - 1:
+        first -= 1
+    return [v for v in series.values[first:] if POSSIBLE[0] < v < POSSIBLE[1]]

@@ -7,7 +7,7 @@ broken program (methods.md 3.5: user failures are told by disjoint node sets).
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache, partial
 from math import exp, lgamma, log
@@ -78,19 +78,11 @@ class Group(NamedTuple):
         return tuple(sorted({failure.event.node for failure in self.failures}))
 
 
-class _History(NamedTuple):
-    """The failures by code; and how often each user ran on each node."""
-
-    failures: Mapping[str, Sequence[Failure]]
-    runs: Mapping[str, Counter[str]]
-
-
 class Tenants:
     """Who ran where, for the events of one window; built when first asked."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        self._history: _History | None = None
         self._groups: list[Group] | None = None
 
     def follows_device(self, incident: Incident) -> str:
@@ -150,7 +142,10 @@ class Tenants:
         pairs = {(f.user, f.job, f.event.node) for f in failures if f.event.device == device}
         for user, _, where in pairs:
             own[user] += bool(user) and where != node
-        runs = self._known().runs
+        runs: dict[str, Counter[str]] = defaultdict(Counter)
+        for job in self._begun():
+            for place in job.nodes:
+                runs[job.user][place] += 1
         away = sum(n for counts in runs.values() for place, n in counts.items() if place != node)
         usual = (own.total() + 1) / (away + LEAST_RUNS)
         mean = 0.0
@@ -163,18 +158,28 @@ class Tenants:
     # --- who failed where
 
     def _all(self) -> Mapping[str, Sequence[Failure]]:
-        """The failures by code."""
-        return self._known().failures
+        """The failures by code; several ask for those of one window."""
+        window = self._window
+        of = window.events, window.jobs, window.now.timestamp()
+        return window.memo.made("failures", of, self._sorted)
 
-    def _known(self) -> "_History":
-        """The jobs that have begun and whose programs failed, sorted out anew when one is new."""
-        if self._history is None:
-            events, jobs, now = self._window.events, self._window.jobs, self._window.now
-            begun = sum(job.start is not None and job.start <= now for job in jobs)
-            of = events, jobs, begun
-            make = partial(_history, events, jobs, now)
-            self._history = self._window.memo.made("tenants", of, make)
-        return self._history
+    def _sorted(self) -> Mapping[str, Sequence[Failure]]:
+        """The same; those of a node anew where its events or its jobs changed."""
+        jobs: dict[str, list[Job]] = defaultdict(list)
+        for job in self._begun():
+            for node in job.nodes:
+                jobs[node].append(job)
+        failures: dict[str, list[Failure]] = {}
+        for node, events in self._window.events_of().items():
+            of = events, tuple(jobs[node])
+            made = self._window.memo.made(f"failures {node}", of, partial(_failures, *of))
+            for failure in made:
+                failures.setdefault(failure.event.code, []).append(failure)
+        return failures
+
+    def _begun(self) -> Iterator[Job]:
+        now = self._window.now
+        return (job for job in self._window.jobs if job.start is not None and job.start <= now)
 
     # --- groups
 
@@ -209,31 +214,19 @@ class Tenants:
         return sum(since is None or job.end is None or job.end >= since for job in own)
 
 
-def _history(events: Iterable[Event], jobs: Iterable[Job], now: datetime) -> _History:
-    """Whose programs failed. Events and jobs are sorted once: there may be many to ask about."""
-    of_node: dict[str, list[Job]] = defaultdict(list)
-    runs: dict[str, Counter[str]] = defaultdict(Counter)
-    for job in jobs:
-        if job.start is not None and job.start <= now:
-            for node in job.nodes:
-                of_node[node].append(job)
-                runs[job.user][node] += 1
-    failures: dict[str, list[Failure]] = {}
-    for event in events:
-        if programs_own(event.code):
-            failure = Failure(event, *_whose(event, of_node.get(event.node, ())))
-            failures.setdefault(event.code, []).append(failure)
-    return _History(failures, runs)
+def _failures(events: Iterable[Event], jobs: Sequence[Job]) -> list[Failure]:
+    """Whose programs failed on a node; ``jobs`` are those that ran there."""
+    return [Failure(e, *_whose(e, jobs)) for e in events if programs_own(e.code)]
 
 
-def _whose(event: Event, jobs: Iterable[Job]) -> tuple[str, str]:
+def _whose(event: Event, jobs: Sequence[Job]) -> tuple[str, str]:
     """The user and the job on the event's node at its time; "" where it may be several.
 
     ``jobs`` are the node's. Where nodes are shared, it is the job that failed there and then.
     """
     if event.time is None:
         return "", ""
-    time, jobs = event.time, list(jobs)
+    time = event.time
     running = [job for job in jobs if _ran(job, time)]
     running = running or [job for job in jobs if _ran(job, time - LATE)]
     if len(running) > 1:
