@@ -94,17 +94,22 @@ class _Step:
             self._group(kind, rows)
             return
         wanted = (*old.streams, *(name for name in names if name not in old.streams))
-        tracks = state.moved(old.tracks, follow(old.units, rows.units))
-        shared = state.widened(old.shared, len(self.after.groups))
-        group = carried(old.group, follow(old.units, rows.units), 0)
-        table = Table(rows.units, old.streams, group, tracks, shared)
+        index = follow(old.units, rows.units)
+        new = wanted != old.streams or bool(rows.moved.any())
+        if index is None and not (new or back.any() or self.ended(HOUR_S)):
+            tracks, shared = state.for_a_step(old.tracks, old.shared)
+        else:
+            tracks, shared = state.moved(old.tracks, index), state.copied(old.shared)
+        table = Table(rows.units, old.streams, carried(old.group, index, 0), tracks, shared)
+        table.shared = state.widened(shared, len(self.after.groups))
         if wanted != old.streams:
             table = state.with_streams(table, wanted)
         self.after.tables[kind] = table
-        state.forget(table.tracks, rows.moved)
+        if rows.moved.any():
+            state.forget(table.tracks, rows.moved)
         if back.any():
             state.returned(table.tracks, back)
-        if wanted != old.streams or rows.moved.any() or self.ended(DAY_S):
+        if new or self.ended(DAY_S):
             self._group(kind, rows)
 
     def _group(self, kind: str, rows: Rows) -> None:

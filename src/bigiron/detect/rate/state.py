@@ -164,12 +164,24 @@ def with_streams(table: Table, streams: tuple[str, ...]) -> Table:
 
 
 def widened(shared: Shared, groups: int) -> Shared:
-    """What is shared, a copy to write to, with room for so many groups."""
+    """What is shared, with room for so many groups."""
     held, m = shared.levels.shape[:2]
-    fresh = np.broadcast_to(learn.unknown(), (max(0, groups - held), m, model.POINTS))
-    copies = {name: getattr(shared, name).copy() for name in Shared.__struct_fields__}
-    copies["levels"] = np.concatenate([shared.levels, fresh])
-    return Shared(**copies)
+    if groups <= held:
+        return shared
+    fresh = np.broadcast_to(learn.unknown(), (groups - held, m, model.POINTS))
+    return msgspec.structs.replace(shared, levels=np.concatenate([shared.levels, fresh]))
+
+
+def copied(shared: Shared) -> Shared:
+    """What is shared, of which everything may be written to."""
+    return Shared(**{name: getattr(shared, name).copy() for name in Shared.__struct_fields__})
+
+
+def for_a_step(tracks: Tracks, shared: Shared) -> tuple[Tracks, Shared]:
+    """The same, of which only the hour that runs, and what it shows of work, may be written to."""
+    hour = {name: getattr(tracks, name).copy() for name in HOUR}
+    shown = {name: getattr(shared, name).copy() for name in ("idle", "most")}
+    return msgspec.structs.replace(tracks, **hour), msgspec.structs.replace(shared, **shown)
 
 
 def moved(tracks: Tracks, index: NDArray[np.intp] | None) -> Tracks:

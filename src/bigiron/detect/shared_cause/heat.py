@@ -6,7 +6,7 @@ so that two loops that fail together do not pass for a hot day. Where no inlet i
 nothing to compare: GPU temperatures follow work.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -118,26 +118,38 @@ def warm(heat: Heat, groups: NDArray[np.int64], hot: Flags, now_s: float) -> tup
 
 
 def _medians(rise: Floats, groups: NDArray[np.int64], judged: Flags) -> Floats:
-    found = []
-    for group in np.unique(groups[judged]):
-        members = rise[judged & (groups == group)]
-        if members.size >= 2:
-            found.append(float(np.median(members)))
-    return np.array(found)
+    """The median of each group of at least two nodes."""
+    order = np.lexsort((rise[judged], groups[judged]))
+    ordered = rise[judged][order]
+    _, first, size = np.unique(groups[judged][order], return_index=True, return_counts=True)
+    middle = (ordered[first + (size - 1) // 2] + ordered[first + size // 2]) / 2
+    return np.asarray(middle[size >= 2])
 
 
 def hot_groups(
     warmth: Warm, index: Mapping[str, int], groups: Mapping[str, frozenset[str]], factor: float
 ) -> dict[str, float]:
     """The groups whose median rise is above ``factor`` times the limit, and by how much in °C."""
-    found: dict[str, float] = {}
-    for name, members in groups.items():
-        rows = [index[m] for m in members if m in index and warmth.judged[index[m]]]
+    limit, found = factor * warmth.limit, dict[str, float]()
+    for name, rows in _some(warmth.judged, warmth.above > limit, index, groups):
         if len(rows) >= 2:
             median = float(np.median(warmth.above[rows]))
-            if median > factor * warmth.limit:
+            if median > limit:
                 found[name] = median
     return found
+
+
+def _some(
+    judged: Flags, high: Flags, index: Mapping[str, int], groups: Mapping[str, frozenset[str]]
+) -> Iterator[tuple[str, list[int]]]:
+    """The groups that have any node that is ``high`` (n,), and the rows of those judged."""
+    rows_high = judged & high
+    if not rows_high.any():
+        return
+    for name, members in groups.items():
+        rows = [index[m] for m in members if m in index]
+        if rows and rows_high[rows].any():
+            yield name, [row for row in rows if judged[row]]
 
 
 def hits(warmth: Warm, index: Mapping[str, int], places: Levels) -> list[tuple[Hit, float]]:
@@ -147,6 +159,8 @@ def hits(warmth: Warm, index: Mapping[str, int], places: Levels) -> list[tuple[H
     Where all groups are hot there is none to compare with: all warm faster than weather warms.
     """
     warm = {by: hot_groups(warmth, index, groups, 1.0) for by, groups in places.items()}
+    if not any(warm.values()):
+        return []
     judged = {name for name, row in index.items() if warmth.judged[row]}
     limit = MARKED * warmth.limit
     marked = {name for name in judged if warmth.above[index[name]] > limit}
@@ -171,8 +185,7 @@ def jumping_groups(
 ) -> dict[str, float]:
     """The groups that nearly all warmed too fast for the weather, and by how much in °C."""
     found: dict[str, float] = {}
-    for name, members in groups.items():
-        rows = [index[m] for m in members if m in index and warmth.judged[index[m]]]
+    for name, rows in _some(warmth.judged, warmth.jump > JUMP_C, index, groups):
         if len(rows) >= LEAST_NODES:
             least = float(np.quantile(warmth.jump[rows], 0.2))
             if least > JUMP_C:
