@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-BENCHES = ("cli.py", "kernel_log.py", "openmetrics.py", "hub.py", "fleet.py")
+BENCHES = ("cli.py", "kernel_log.py", "kmsg.py", "openmetrics.py", "hub.py", "fleet.py")
 LIMIT_S = 900
 
 
