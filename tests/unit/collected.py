@@ -4,11 +4,11 @@ BIGIRON_WRITE_GOLDEN=1 pytest tests/unit/test_collect_x.py      writes them anew
 """
 
 import os
-import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from bigiron.collect import Seen
+from bigiron.errors import NoData
 from bigiron.host import Host
 from bigiron.model import CheckResult, Device, Event, Fact, Note, Sample
 
@@ -26,16 +26,77 @@ def captured(name: str) -> Host:
     return Host(root=HOSTS / name)
 
 
-def copied(name: str, to: Path) -> Host:
-    """A copy of a captured host, to make it sick."""
-    shutil.copytree(HOSTS / name, to / name, symlinks=True)
-    return Host(root=to / name)
+class Sick(Host):
+    """A captured host of which some files are others, or gone, or new."""
+
+    @property
+    def changed(self) -> dict[str, bytes | None]:
+        """By real path what stands there instead; None is nothing."""
+        found: dict[str, bytes | None] = self.handles.setdefault("changed", {})
+        return found
+
+    @property
+    def read_paths(self) -> list[str]:
+        """Every path that was read, in order."""
+        found: list[str] = self.handles.setdefault("read_paths", [])
+        return found
+
+    def put(self, path: str, content: str | int | bytes) -> None:
+        """A file with another content, or a new one; the path may lead through links."""
+        data = content if isinstance(content, bytes) else f"{content}\n".encode()
+        self.changed[self._key(path)] = data
+
+    def remove(self, path: str) -> None:
+        """A file, link or folder that is no longer there."""
+        self.changed[self._key(path)] = None
+
+    def part(self, path: str, start: int | None, count: int) -> bytes:
+        self.read_paths.append(path)
+        key = self._key(path)
+        if self._gone(key):
+            raise NoData(path)
+        data = self.changed.get(key)
+        return super().part(path, start, count) if data is None else data[start or 0 :][:count]
+
+    def names(self, path: str) -> list[str]:
+        key = self._key(path)
+        if self._gone(key):
+            raise NoData(path)
+        below = [one.removeprefix(f"{key}/") for one in self.changed if one.startswith(f"{key}/")]
+        new = {one.partition("/")[0] for one in below}
+        try:
+            known = set(super().names(path))
+        except NoData:
+            if not new:
+                raise
+            known = set()
+        return sorted(one for one in known | new if not self._gone(f"{key}/{one}"))
+
+    def real(self, path: str) -> str:
+        if self._gone(self._key(path)):
+            raise NoData(path)
+        return super().real(path)
+
+    def _gone(self, key: str) -> bool:
+        return any(
+            data is None and (key == one or key.startswith(f"{one}/"))
+            for one, data in self.changed.items()
+        )
+
+    def _key(self, path: str) -> str:
+        """The path with the links of its folder followed, as far as they lead anywhere."""
+        folder, _, name = path.rpartition("/")
+        if not folder:
+            return path
+        try:
+            return f"{super().real(folder)}/{name}"
+        except NoData:
+            return f"{self._key(folder)}/{name}"
 
 
-def put(host: Host, path: str, content: str | int | bytes) -> None:
-    """Change a file of a copy; the path may lead through links."""
-    at = host.root / path.lstrip("/")
-    at.write_bytes(content if isinstance(content, bytes) else f"{content}\n".encode())
+def sick(name: str) -> Sick:
+    """One of the captured hosts, to be changed."""
+    return Sick(root=HOSTS / name)
 
 
 def lines(seen: Iterable[Seen]) -> list[str]:

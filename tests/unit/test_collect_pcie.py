@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.hosts.sysfs_tree import ACS_ON, aer, config
-from tests.unit.collected import NAMES, captured, copied, events, facts, golden, put, samples
+from tests.unit.collected import NAMES, Sick, captured, events, facts, golden, samples, sick
 
 from bigiron.collect import Seen
 from bigiron.collect.pci_config import ACS_ID, FIRST, HOPS, acs_control
@@ -26,12 +26,12 @@ def look(host: Host) -> list[Seen]:
     return list(pcie(host))
 
 
-def width(host: Host, bus: str, lanes: int) -> None:
-    put(host, f"{DEVICES}/{bus}/current_link_width", lanes)
+def width(host: Sick, bus: str, lanes: int) -> None:
+    host.put(f"{DEVICES}/{bus}/current_link_width", lanes)
 
 
-def speed(host: Host, bus: str, said: str) -> None:
-    put(host, f"{DEVICES}/{bus}/current_link_speed", said)
+def speed(host: Sick, bus: str, said: str) -> None:
+    host.put(f"{DEVICES}/{bus}/current_link_speed", said)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -45,8 +45,8 @@ def test_no_captured_host_has_a_fault_at_any_look(name: str) -> None:
     assert [events(look(host)) for _ in range(3)] == [[], [], []]
 
 
-def test_what_does_not_change_is_told_once(tmp_path: Path) -> None:
-    host = copied("h100x8", tmp_path)
+def test_what_does_not_change_is_told_once() -> None:
+    host = sick("h100x8")
     assert look(host)
     assert look(host) == []
     width(host, UPLINK, 8)
@@ -59,8 +59,8 @@ def test_nothing_to_see_is_silent(tmp_path: Path) -> None:
             look(host)
 
 
-def test_a_narrowed_switch_uplink_is_named_as_what_it_is(tmp_path: Path) -> None:
-    host = copied("h100x8", tmp_path)
+def test_a_narrowed_switch_uplink_is_named_as_what_it_is() -> None:
+    host = sick("h100x8")
     width(host, UPLINK, 8)
     (event,) = [one for one in look(host) if isinstance(one, Event)]
     assert (event.code, event.device) == ("pcie.link_downgraded", UPLINK)
@@ -72,32 +72,32 @@ def test_a_narrowed_switch_uplink_is_named_as_what_it_is(tmp_path: Path) -> None
     assert look(host) == [], "what stands is not told at each look"
 
 
-def test_a_gpu_with_half_its_lanes_is_named_by_its_own_name(tmp_path: Path) -> None:
-    host = copied("h100x8", tmp_path)
+def test_a_gpu_with_half_its_lanes_is_named_by_its_own_name() -> None:
+    host = sick("h100x8")
     width(host, GPU1, 8)
     width(host, PORT_OF_GPU1, 8)
     assert events(look(host)) == [("pcie.link_downgraded", "gpu1")]
 
 
-def test_a_card_in_a_slot_of_eight_lanes_is_no_fault(tmp_path: Path) -> None:
-    host = copied("h100x8", tmp_path)
+def test_a_card_in_a_slot_of_eight_lanes_is_no_fault() -> None:
+    host = sick("h100x8")
     width(host, GPU1, 8)
-    put(host, f"{DEVICES}/{PORT_OF_GPU1}/max_link_width", 8)
+    host.put(f"{DEVICES}/{PORT_OF_GPU1}/max_link_width", 8)
     seen = look(host)
     assert events(seen) == []
     assert facts(seen)["gpu1", "pcie_link_width_max"] == 8
 
 
-def test_a_machine_whose_links_are_all_narrow_is_built_so(tmp_path: Path) -> None:
-    host = copied("h100x8", tmp_path)
+def test_a_machine_whose_links_are_all_narrow_is_built_so() -> None:
+    host = sick("h100x8")
     for part in tree(host).parts:
         if part.kind == "gpu":
             width(host, part.bus, 8)
     assert events(look(host)) == []
 
 
-def test_the_only_card_of_its_kind_is_judged_by_both_its_ends(tmp_path: Path) -> None:
-    host = copied("cpu-only", tmp_path)
+def test_the_only_card_of_its_kind_is_judged_by_both_its_ends() -> None:
+    host = sick("cpu-only")
     width(host, "0000:71:00.0", 1)
     width(host, "0000:71:00.1", 1)
     (event,) = [one for one in look(host) if isinstance(one, Event)]
@@ -105,15 +105,15 @@ def test_the_only_card_of_its_kind_is_judged_by_both_its_ends(tmp_path: Path) ->
     assert event.text.endswith("x1: it and the port above (0000:70:01.0) can use x4")
 
 
-def test_in_a_virtual_machine_most_must_be_better(tmp_path: Path) -> None:
-    host = copied("t4x4", tmp_path)
+def test_in_a_virtual_machine_most_must_be_better() -> None:
+    host = sick("t4x4")
     for index in range(3):
         width(host, f"0000:00:{0x1B + index:02x}.0", 16)
     assert events(look(host)) == [("pcie.link_downgraded", "gpu3")]
 
 
-def test_an_idle_gpu_may_be_slow_and_a_working_adapter_may_not(tmp_path: Path) -> None:
-    host = copied("h100x8", tmp_path)
+def test_an_idle_gpu_may_be_slow_and_a_working_adapter_may_not() -> None:
+    host = sick("h100x8")
     speed(host, GPU1, "2.5 GT/s PCIe")
     seen = look(host)
     assert events(seen) == []
@@ -125,67 +125,67 @@ def test_an_idle_gpu_may_be_slow_and_a_working_adapter_may_not(tmp_path: Path) -
     assert event.text.endswith("2.5 GT/s x16: both ends can do 32 GT/s, and 7 like it do better")
 
 
-def test_a_rate_that_does_not_exist_is_told(tmp_path: Path) -> None:
-    host = copied("h100x8", tmp_path)
+def test_a_rate_that_does_not_exist_is_told() -> None:
+    host = sick("h100x8")
     speed(host, MLX0, "3.0 GT/s PCIe")
     assert events(look(host)) == [("pcie.link_downgraded", "mlx5_0")]
 
 
-def test_a_device_that_reads_all_ones_is_told_at_the_second_look(tmp_path: Path) -> None:
-    host = copied("h100x8", tmp_path)
-    put(host, f"{DEVICES}/{GPU1}/config", b"\xff" * 64)
+def test_a_device_that_reads_all_ones_is_told_at_the_second_look() -> None:
+    host = sick("h100x8")
+    host.put(f"{DEVICES}/{GPU1}/config", b"\xff" * 64)
     width(host, GPU1, 63)
     speed(host, GPU1, "Unknown")
     assert events(look(host)) == []
     assert events(look(host)) == [("pcie.device_inaccessible", "gpu1")]
     assert events(look(host)) == []
-    put(host, f"{DEVICES}/{GPU1}/config", config("10de", "2330"))
+    host.put(f"{DEVICES}/{GPU1}/config", config("10de", "2330"))
     assert events(look(host)) == []
     assert not standing(host, "pcie").stands("pcie.device_inaccessible", "gpu1")
 
 
-def test_a_device_that_sleeps_is_not_woken(tmp_path: Path) -> None:
-    host = copied("h100x8", tmp_path)
-    put(host, f"{DEVICES}/{GPU1}/power/control", "auto")
-    put(host, f"{DEVICES}/{GPU1}/power/runtime_status", "suspended")
+def test_a_device_that_sleeps_is_not_woken() -> None:
+    host = sick("h100x8")
+    host.put(f"{DEVICES}/{GPU1}/power/control", "auto")
+    host.put(f"{DEVICES}/{GPU1}/power/runtime_status", "suspended")
     width(host, GPU1, 1)
     seen = look(host)
     assert events(seen) == []
     assert ("gpu1", "pcie_link_width") not in facts(seen)
-    put(host, f"{DEVICES}/{GPU1}/power/runtime_status", "active")
+    host.put(f"{DEVICES}/{GPU1}/power/runtime_status", "active")
     assert events(look(host)) == [("pcie.link_downgraded", "gpu1")]
 
 
-def test_a_part_that_is_taken_out_is_looked_for_anew(tmp_path: Path) -> None:
-    host = copied("l40sx8", tmp_path)
+def test_a_part_that_is_taken_out_is_looked_for_anew() -> None:
+    host = sick("l40sx8")
     look(host)
-    (host.root / f"sys/bus/pci/devices/{tree(host).parts[0].bus}/current_link_width").unlink()
+    host.remove(f"{DEVICES}/{tree(host).parts[0].bus}/current_link_width")
     assert look(host) == []
     assert ("gpu1", "bus") in facts(look(host)), "all is told anew"
 
 
-def test_ports_that_redirect_peers_are_named(tmp_path: Path) -> None:
-    host = copied("h100x8", tmp_path)
-    put(host, f"{DEVICES}/{PORT_OF_GPU1}/config", config("1000", "c030", ACS_ON))
+def test_ports_that_redirect_peers_are_named() -> None:
+    host = sick("h100x8")
+    host.put(f"{DEVICES}/{PORT_OF_GPU1}/config", config("1000", "c030", ACS_ON))
     found = facts(look(host))
     assert found["", "acs"] == "enabled"
     assert found["", "acs_ports"] == PORT_OF_GPU1
 
 
-def test_acs_is_not_told_where_only_root_may_read_it(tmp_path: Path) -> None:
-    host = copied("l40sx8", tmp_path)
+def test_acs_is_not_told_where_only_root_may_read_it() -> None:
+    host = sick("l40sx8")
     for bus, folder in tree(host).ports.items():
-        put(host, f"{folder}/config", config("1000", bus[-4:-2] + "00"))
+        host.put(f"{folder}/config", config("1000", bus[-4:-2] + "00"))
     assert ("", "acs") not in facts(look(host))
 
 
-def _aer(host: Host, folder: str, errors: dict[str, int]) -> None:
+def _aer(host: Sick, folder: str, errors: dict[str, int]) -> None:
     for name, text in aer(errors).items():
-        put(host, f"{folder}/{name}", text)
+        host.put(f"{folder}/{name}", text)
 
 
-def test_growth_of_errors_is_told_by_kind_and_a_trickle_is_not(tmp_path: Path) -> None:
-    host = copied("l40sx8", tmp_path)
+def test_growth_of_errors_is_told_by_kind_and_a_trickle_is_not() -> None:
+    host = sick("l40sx8")
     found = tree(host)
     part = next(p for p in found.parts if p.name == "mlx5_0")
     port = part.path[0]

@@ -37,6 +37,8 @@ HEAT_S = 300.0
 LOOKS = {"nic.down": 3, "nic.rate": 3}
 """A port that comes up is initialising, or slow, for seconds; one that flaps is down for 25
 (gpud). These are told as events when seen in so many looks; samples tell them at once."""
+_SENSORS = {"asic": "asic", "module": "module"}
+"""What mlx5 calls its sensors (Linux, mlx5 hwmon), without their numbers."""
 _DEVICES = "/sys/bus/pci/devices"
 
 
@@ -198,12 +200,11 @@ def _heat(host: Host, watch: _Watch) -> Iterator[Sample]:
     for adapter in watch.adapters:
         active = any(_active(host, port) for port in adapter.ports)
         for label, path in adapter.sensors:
-            chip = label.casefold() == "asic"
-            if not (chip or active):
+            which = _SENSORS.get(label.casefold().rstrip("0123456789"), "")
+            if not which or (which == "module" and not active):
                 continue
             milli = json_text.number(text(host, path))
             if milli is not None and 0 < milli < 200_000:
-                which = "asic" if chip else "module"
                 metric = "node_hwmon_temp_celsius"
                 yield Sample("", f"{adapter.name} {which}", metric, milli / 1000)
 
