@@ -83,6 +83,13 @@ _THERMAL_AND_POWER: tuple[Signal, ...] = (
         amd_smi="power.socket_power power.average_socket_power power.current_socket_power",
     ),
     signal(
+        "gpu_module_power_watts",
+        "watts",
+        Kind.GAUGE,
+        Bad.NONE,
+        "power drawn by the whole module: GPU and CPU of a superchip",
+    ),
+    signal(
         "gpu_power_limit_watts",
         "watts",
         Kind.GAUGE,

@@ -58,6 +58,18 @@ def _ecc_place(
 _ECC: tuple[Signal, ...] = (
     *(_ecc_total(sort, since) for since in _SINCE for sort in _SORTS),
     *(_ecc_place(p, sort, since) for p in _PLACES for since in _SINCE for sort in _SORTS),
+    *(
+        signal(
+            f"gpu_ecc_sram_{check}_uncorrectable_{since}_total",
+            "count",
+            Kind.COUNTER,
+            Bad.HIGH,
+            f"uncorrectable errors in sram that {text} found {when}",
+            nvml=f"ecc.errors.uncorrected.{since}.sram.{check}",
+        )
+        for check, text in (("parity", "parity"), ("secded", "SEC-DED"))
+        for _, since, when in _SINCE
+    ),
 )
 
 _BANKS = ("max", "high", "partial", "low", "none")
