@@ -8,6 +8,7 @@ from typing import Any
 from tests.unit.collected import HOSTS
 
 from bigiron.host import Host
+from bigiron.ingest import pci_address
 
 Told = dict[str, Any]
 Change = Callable[[Told], object]
@@ -27,6 +28,14 @@ def sick(name: str, to: Path, *changes: Change) -> Host:
     for change in changes:
         change(changed)
     return holding(to / name, json.dumps(changed))
+
+
+def machine(name: str, to: Path, *changes: Change) -> Host:
+    """The same with its GPUs on the PCI bus, as they were before the changes."""
+    host = sick(name, to, *changes)
+    for gpu in told(name)["gpus"]:
+        bus(host, pci_address(gpu["nvmlDeviceGetPciInfo"]["busId"]))
+    return host
 
 
 def holding(root: Path, text: str) -> Host:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.hosts import make_nvml
-from tests.unit.collected import HOSTS, NAMES, captured, copied, events, facts, golden, samples
+from tests.unit.collected import HOSTS, NAMES, captured, events, facts, golden, samples
 from tests.unit.nvml_trees import (
     NVIDIA,
     again,
@@ -95,7 +95,7 @@ def test_it_is_registered_to_run_apart_under_a_deadline() -> None:
 
 def test_it_reads_only_below_its_root(tmp_path: Path) -> None:
     before = [str(one) for one in whole(captured("h100x8"))]
-    assert [str(one) for one in whole(copied("h100x8", tmp_path))] == before
+    assert [str(one) for one in whole(sick("h100x8", tmp_path))] == before
 
 
 def test_a_row_waits_to_be_remapped_and_spare_rows_run_low(tmp_path: Path) -> None:

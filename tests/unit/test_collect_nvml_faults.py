@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.collected import copied, events, facts, samples
-from tests.unit.nvml_trees import again, answers, asked, bus, fields, holding, sick
+from tests.unit.collected import events, facts, samples
+from tests.unit.nvml_trees import again, answers, asked, bus, fields, holding, machine, sick
 
 from bigiron.collect import Seen
 from bigiron.collect.nvml import nvml, nvml_facts
@@ -66,8 +66,7 @@ def test_a_lost_gpu_is_told_once_an_hour_not_at_every_look(tmp_path: Path) -> No
 
 
 def test_a_gpu_that_never_answered_sits_where_no_other_does(tmp_path: Path) -> None:
-    host = copied("h100x8", tmp_path)
-    again(host, lost())
+    host = machine("h100x8", tmp_path, lost())
     (event,) = [one for one in look(host) if isinstance(one, Event)]
     assert event.attrs == {"nvml": "GPU_IS_LOST", "pci": ADDRESS3}
     assert events(nvml_facts(host)) == []  # it is listed: lost, not missing
@@ -184,8 +183,7 @@ def test_a_driver_that_may_not_be_opened_is_the_agents_trouble(tmp_path: Path) -
 
 
 def test_a_gpu_on_the_bus_that_the_driver_does_not_list(tmp_path: Path) -> None:
-    host = copied("h100x8", tmp_path)
-    again(host, lambda t: t["gpus"].pop(3))
+    host = machine("h100x8", tmp_path, lambda t: t["gpus"].pop(3))
     seen = list(nvml_facts(host))
     assert events(seen) == [("gpu.missing", ADDRESS3)]
     assert facts(seen)["", "gpu_count"] == 7
@@ -193,28 +191,23 @@ def test_a_gpu_on_the_bus_that_the_driver_does_not_list(tmp_path: Path) -> None:
 
 
 def test_no_gpu_listed_of_many_on_the_bus(tmp_path: Path) -> None:
-    host = copied("h100x8", tmp_path)
-    again(host, lambda t: t["gpus"].clear())
+    host = machine("h100x8", tmp_path, lambda t: t["gpus"].clear())
     assert look(host) == []
     assert len(events(nvml_facts(host))) == 8
 
 
 def test_a_gpu_that_was_excluded_on_purpose_is_not_missing(tmp_path: Path) -> None:
-    host = copied("h100x8", tmp_path)
-
     def excluded(t: dict[str, Any]) -> None:
         t["gpus"].pop(3)
         t["system"]["nvmlGetExcludedDeviceCount"] = 1
         info = {"pciInfo": {"busId": "00000000:3D:00.0"}, "uuid": "GPU-1"}
         t["system"]["nvmlGetExcludedDeviceInfoByIndex(0)"] = info
 
-    again(host, excluded)
-    assert events(nvml_facts(host)) == []
+    assert events(nvml_facts(machine("h100x8", tmp_path, excluded))) == []
 
 
 def test_a_gpu_outside_the_agents_container_is_not_missing(tmp_path: Path) -> None:
-    host = copied("h100x8", tmp_path)
-    again(host, lambda t: t["gpus"].pop(3))
+    host = machine("h100x8", tmp_path, lambda t: t["gpus"].pop(3))
     information = host.root / f"proc/driver/nvidia/gpus/{ADDRESS3}/information"
     information.parent.mkdir(parents=True)
     information.write_text("Model: \t\t NVIDIA H100\nDevice Minor: \t 3\n")
@@ -229,7 +222,7 @@ def test_a_gpu_outside_the_agents_container_is_not_missing(tmp_path: Path) -> No
 
 
 def test_a_virtual_function_for_guests_is_not_missing(tmp_path: Path) -> None:
-    host = copied("h100x8", tmp_path)
+    host = machine("h100x8", tmp_path)
     bus(host, "0000:3d:00.4", "")
     (host.root / "sys/bus/pci/devices/0000:3d:00.4/physfn").symlink_to("../0000:3d:00.0")
     assert events(nvml_facts(host)) == []
