@@ -26,8 +26,10 @@ FAMILIES = {
     "kernel": "Linux kernel",
     "nfs": "NFS",
     "lustre": "Lustre",
+    "mount": "Mounted file systems",
     "power": "Power",
     "thermal": "Temperature",
+    "bmc": "Baseboard controller",
     "nccl": "Collective communication",
     "cuda": "CUDA errors in a job's output",
     "app": "A job's own output",
@@ -35,6 +37,7 @@ FAMILIES = {
     "k8s": "Kubernetes",
     "gpu": "Conditions of a GPU",
     "node": "Conditions of a node",
+    "service": "Services on a node",
     "nic": "Conditions of a network adapter",
     "config": "Configuration",
 }

@@ -5,6 +5,7 @@ smartctl_exporter; ``ipmi_exporter``: prometheus-community; ``redfish``: propert
 Thermal, Power and Sensor resources.
 """
 
+from bigiron.signals.agent import AGENT
 from bigiron.signals.noun import Bad, Kind, Signal, Source, signal
 
 # InfiniBand port states: 1 down, 2 init, 3 armed, 4 active (IB specification, sysfs ABI).
@@ -320,4 +321,4 @@ _NVME: tuple[Signal, ...] = (
     ),
 )
 
-NODE: tuple[Signal, ...] = _IB + _HOST + _NVME
+NODE: tuple[Signal, ...] = _IB + _HOST + _NVME + AGENT
