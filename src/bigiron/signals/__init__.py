@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from bigiron.signals.gpu import GPU
+from bigiron.signals.gpu_amd import GPU_AMD
 from bigiron.signals.node import NODE
 from bigiron.signals.noun import Bad, Kind, Signal, Source
 from bigiron.signals.show import show_value
@@ -32,7 +33,9 @@ __all__ = [
     "source",
 ]
 
-SIGNALS: Mapping[str, Signal] = MappingProxyType({signal.name: signal for signal in GPU + NODE})
+SIGNALS: Mapping[str, Signal] = MappingProxyType(
+    {signal.name: signal for signal in GPU + GPU_AMD + NODE}
+)
 """Every signal by its canonical name."""
 
 
