@@ -1,6 +1,7 @@
 """Which accelerator a PCI id is, in one word, for the guess of a node's SKU.
 
-Ids as the PCI ID repository (pci-ids.ucw.cz) lists them; an id that is not here goes by itself.
+Ids as NVIDIA's gpu-admin-tools (devid_names.py) and the PCI ID repository name them; one that is
+not here goes by its number, which tells machines apart as well.
 """
 
 from collections import Counter
@@ -31,8 +32,6 @@ MODELS = {
     "10de:2348": "gh200",
     "10de:2901": "b200",
     "10de:2941": "gb200",
-    "10de:3182": "b300",
-    "10de:31c2": "gb300",
     "1002:738c": "mi100",
     "1002:7408": "mi250x",
     "1002:740c": "mi250",
