@@ -108,6 +108,15 @@ class Host:
         except OSError as error:
             raise Permanent(f"{path}: {error.strerror}") from error
 
+    def stat(self, path: str) -> os.stat_result:
+        """What the machine knows of a file besides what it holds. Raises NoData, Permanent."""
+        try:
+            return os.stat(self._at(path))
+        except (FileNotFoundError, NotADirectoryError, ValueError) as error:
+            raise NoData(path) from error
+        except OSError as error:
+            raise Permanent(f"{path}: {error.strerror}") from error
+
     def open(self, path: str) -> int:
         """A file opened to be read as it grows, never waiting. Raises NoData, Permanent.
 

@@ -1,14 +1,20 @@
-"""What nine hosts' kernels last said: dev/kmsg of the captured trees, as ``cat /dev/kmsg`` writes.
+"""What nine hosts' kernels last said, and the pages of the exporters and scripts that some run.
 
     python -m tests.hosts.make_feeds
 
-Lines are in the drivers' own forms (../../src/bigiron/faults names their sources), values ours.
-Healthy hosts have an ordinary boot behind them; three had something happen since.
+dev/kmsg is as ``cat /dev/kmsg`` writes it, bigiron/exporters/*.prom as an exporter answers. Lines
+are in the drivers' own forms (../../src/bigiron/faults names their sources), values ours. Healthy
+hosts have an ordinary boot behind them; three had something happen since.
 """
 
+import re
 from pathlib import Path
+from uuid import NAMESPACE_DNS, uuid5
 
 from tests.hosts.make_machine import MACHINES
+
+from bigiron.collect.pci_tree import tree
+from bigiron.host import Host
 
 HERE = Path(__file__).parent
 
@@ -71,6 +77,83 @@ def kmsg(name: str) -> str:
     return "".join(lines)
 
 
+AMD_FIELDS = {
+    "gpu_package_power": 142.0,
+    "gpu_junction_temperature": 47.0,
+    "gpu_memory_temperature": 41.0,
+    "gpu_gfx_activity": 0.0,
+    "gpu_used_vram": 285.0,
+    "gpu_total_vram": 196592.0,
+    "pcie_replay_count": 0.0,
+    "gpu_ecc_uncorrect_total": 0.0,
+    "gpu_ecc_correct_total": 0.0,
+}
+DCGM_FIELDS = {
+    "DCGM_FI_DEV_SM_CLOCK": 1980.0,
+    "DCGM_FI_DEV_MEM_CLOCK": 2619.0,
+    "DCGM_FI_DEV_MEMORY_TEMP": 51.0,
+    "DCGM_FI_DEV_GPU_TEMP": 38.0,
+    "DCGM_FI_DEV_POWER_USAGE": 118.25,
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": 412345678.0,
+    "DCGM_FI_DEV_PCIE_REPLAY_COUNTER": 0.0,
+    "DCGM_FI_DEV_GPU_UTIL": 0.0,
+    "DCGM_FI_DEV_XID_ERRORS": 0.0,
+    "DCGM_FI_DEV_FB_FREE": 81_007.0,
+    "DCGM_FI_DEV_FB_USED": 552.0,
+    "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS": 0.0,
+    "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": 0.0,
+    "DCGM_FI_DEV_ROW_REMAP_FAILURE": 0.0,
+    "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL": 0.0,
+    "DCGM_FI_PROF_DRAM_ACTIVE": 0.0,
+}
+
+
+def dcgm(name: str, model: str, mig: bool) -> str:
+    """A page of dcgm-exporter run as a service: a GPU's fields, and of MIG instances their load."""
+    gpus = [part.bus for part in tree(Host(root=HERE / name)).parts if part.kind == "gpu"]
+    lines = []
+    for at, (field, value) in enumerate(DCGM_FIELDS.items()):
+        lines += [f"# HELP {field} A field of DCGM.", f"# TYPE {field} gauge"]
+        for index, bus in enumerate(gpus):
+            labels = (
+                f'gpu="{index}",UUID="GPU-{uuid5(NAMESPACE_DNS, f"{name}.{(index,)}")}",'
+                f'pci_bus_id="0000{bus.upper()}",device="nvidia{index}",modelName="{model}",'
+                f'Hostname="{name}",DCGM_FI_DRIVER_VERSION="{MACHINES[name].driver}"'
+            )
+            if mig and "PROF" in field:
+                lines += [
+                    f'{field}{{{labels},GPU_I_PROFILE="1g.10gb",GPU_I_ID="{part}"}} {value:.6f}'
+                    for part in (7, 8)
+                ]
+            else:
+                lines.append(f"{field}{{{labels}}} {value + (index if 0 < at < 5 else 0):g}")
+    return "\n".join(lines) + "\n"
+
+
+def amd(name: str) -> str:
+    """A page of AMD's device-metrics-exporter."""
+    told = (HERE / name / "bigiron/amdsmi.json").read_text()
+    serials = re.findall(r'"product_serial": "(\w+)"', told)
+    lines = []
+    for field, value in AMD_FIELDS.items():
+        lines += [f"# HELP {field} A metric of the exporter.", f"# TYPE {field} gauge"]
+        for index, serial in enumerate(serials):
+            labels = (
+                f'card_model="AMD Instinct MI300X OAM",driver_version="{MACHINES[name].driver}",'
+                f'gpu_compute_partition_type="spx",gpu_id="{index}",gpu_memory_partition_type="nps1",'
+                f'gpu_partition_id="0",hostname="{name}",serial_number="{serial}"'
+            )
+            lines.append(f"{field}{{{labels}}} {value:g}")
+    return "\n".join(lines) + "\n"
+
+
+TEXTFILES = {
+    "raid.prom": "# TYPE node_hwmon_temp_celsius gauge\n"
+    'node_hwmon_temp_celsius{chip="site_script",sensor="manifold"} 31.5\n',
+    "site.prom": "site_last_burn_in_timestamp_seconds 1764201600\n",
+}
+
+
 def put(name: str, path: str, text: str) -> None:
     """A file of a host's tree."""
     file = HERE / name / path
@@ -81,3 +164,8 @@ def put(name: str, path: str, text: str) -> None:
 if __name__ == "__main__":
     for host in MACHINES:
         put(host, "dev/kmsg", kmsg(host))
+    put("h100x8", "bigiron/exporters/dcgm.prom", dcgm("h100x8", "NVIDIA H100 80GB HBM3", False))
+    put("a100x8-mig", "bigiron/exporters/dcgm.prom", dcgm("a100x8-mig", "A100-SXM4-80GB", True))
+    put("mi300xx8", "bigiron/exporters/amd.prom", amd("mi300xx8"))
+    for file, page in TEXTFILES.items():
+        put("h100x8", f"var/lib/node_exporter/textfile_collector/{file}", page)

@@ -66,3 +66,11 @@ def test_a_file_opened_to_be_followed_never_waits(tmp_path: Path) -> None:
     os.close(file)
     with pytest.raises(NoData):
         Host(root=tmp_path).open("/none")
+
+
+def test_what_is_known_of_a_file_besides_what_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"xyz")
+    assert Host(root=tmp_path).stat("/a").st_size == 3
+    for path in ("/none", "/a/b", "/a\0b"):
+        with pytest.raises(NoData):
+            Host(root=tmp_path).stat(path)
