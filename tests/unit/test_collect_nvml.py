@@ -163,6 +163,26 @@ def test_a_link_that_is_down_is_counted_and_named(name: str, tmp_path: Path) -> 
     assert facts(nvml_facts(host))[GPU3, "nvlink_count"] == links
 
 
+def test_a_link_that_answered_and_does_no_more_is_down(tmp_path: Path) -> None:
+    host = sick("h100x8", tmp_path)
+    look(host)
+    silent = [1] * 5 + [{"error": 3}] + [1] * 12
+    for gone in (silent, silent):
+        again(host, fields(3, {"165": gone}))
+        seen = samples(look(host))
+        assert seen[GPU3, "gpu_nvlink_links_down"] == 1
+        assert seen[GPU3, "gpu_nvlink_links_up"] == 17
+    again(host, fields(3, {"165": [1] * 18}))
+    assert samples(look(host))[GPU3, "gpu_nvlink_links_up"] == 18
+
+
+def test_a_link_that_never_answered_is_none(tmp_path: Path) -> None:
+    host = sick("h100x8", tmp_path, fields(3, {"165": [1] * 8 + [{"error": 3}] * 10}))
+    seen = samples(look(host))
+    assert seen[GPU3, "gpu_nvlink_links_up"] == 8
+    assert seen[GPU3, "gpu_nvlink_links_down"] == 0
+
+
 def test_links_with_errors_are_told_one_by_one(tmp_path: Path) -> None:
     slow = [26_562] * 18
     slow[9] = 13_281

@@ -9,7 +9,7 @@ from tests.unit.collected import events, facts, samples
 from tests.unit.nvml_trees import again, answers, asked, bus, fields, holding, machine, sick
 
 from bigiron.collect import Seen
-from bigiron.collect.nvml import nvml, nvml_facts
+from bigiron.collect.nvml import Watched, nvml, nvml_facts
 from bigiron.collect.nvml_library import LOUD, Code
 from bigiron.errors import NoData, Permanent
 from bigiron.faults import catalogue
@@ -49,15 +49,28 @@ def test_a_gpu_lost_while_it_is_asked_is_told_and_others_go_on(tmp_path: Path) -
     }
 
 
-def test_after_a_gpu_is_lost_the_library_is_opened_anew(tmp_path: Path) -> None:
+def test_a_lost_gpu_is_looked_for_anew_every_ten_minutes(tmp_path: Path) -> None:
+    now = [0.0]
     host = sick("h100x8", tmp_path, lost())
+    host.handles["nvml:watched"] = Watched(lambda: now[0])
     assert events(look(host)) == [("nvrm.gpu_lost", GPU3)]
+    library = host.handles["nvml"]
+    now[0] = 570.0
+    look(host)
+    assert host.handles["nvml"] is library
+    now[0] = 600.0
+    look(host)
     assert "nvml" not in host.handles
-    assert look(host)
     again(host, lambda t: t["gpus"][3].pop("nvmlDeviceGetHandleByIndex"))
     seen = look(host)
     assert events(seen) == []
     assert (GPU3, "gpu_temp_celsius") in samples(seen)
+
+
+def test_a_driver_that_went_away_is_opened_anew_at_once(tmp_path: Path) -> None:
+    host = sick("h100x8", tmp_path, lambda t: t["gpus"][3].update({"*": error(1)}))
+    look(host)
+    assert "nvml" not in host.handles
 
 
 def test_a_lost_gpu_is_told_once_an_hour_not_at_every_look(tmp_path: Path) -> None:

@@ -36,6 +36,9 @@ class Watched:
         self.clock = clock
         self.gpus: dict[str, Gpu] = {}
         self.places: dict[int, Gpu] = {}
+        self.library: Library | None = None
+        self.opened_s = 0.0
+        """Since when this library is the one that is asked."""
         self.thorough_s = float("-inf")
         """When InfoROMs were last read."""
 
@@ -60,8 +63,7 @@ def nvml(host: Host) -> Iterator[Seen]:
         events, gpus = [_driver_event(host, refused.code)], []
     yield from standing(host, "nvml").news(events)
     yield from notes(gpus)
-    if stale(gpus):
-        let_go(host)
+    _renew(host, "nvml", gpus)
 
 
 @collector(every_s=300.0, timeout_s=30.0, apart=True)
@@ -92,8 +94,7 @@ def nvml_facts(host: Host) -> Iterator[Seen]:
             yield one
     events += [e for gpu in gpus for e in troubles(gpu) if e.code == "nvrm.inforom_corrupt"]
     yield from standing(host, "nvml_facts").news(events)
-    if stale(gpus):
-        let_go(host)
+    _renew(host, "nvml_facts", gpus)
 
 
 def _scraped(host: Host) -> frozenset[str]:
@@ -105,12 +106,20 @@ def _watched(host: Host, of: str) -> Watched:
     return host.held(f"{of}:watched", Watched)
 
 
+def _renew(host: Host, of: str, gpus: list[Gpu]) -> None:
+    watched = _watched(host, of)
+    if stale(gpus, watched.clock() - watched.opened_s):
+        let_go(host)
+
+
 def _look(host: Host, of: str, library: Library) -> list[Gpu]:
     """All GPUs by their indexes, each ready to be asked. Raises Refused, NoData: there are none."""
     count = library.call("nvmlDeviceGetCount")
     if not isinstance(count, int) or (count <= 0 and not ours(host)):
         raise NoData("NVML lists no GPU")
     watched = _watched(host, of)
+    if watched.library is not library:
+        watched.library, watched.opened_s = library, watched.clock()
     before, watched.places = watched.places, {}
     seen = [_one(watched, before, library, index) for index in range(min(count, MOST))]
     present = {gpu.uuid for gpu in seen}

@@ -192,12 +192,12 @@ def _place(gpu: Gpu) -> Iterator[tuple[str, FactValue]]:
         for name, key in (("slot_number", "slotNumber"), ("tray_index", "trayIndex")):
             value = number(platform.get(key))
             if value is not None:
-                yield name, int(value)
+                yield name, str(int(value))
     module = number(platform.get("moduleId"))
     if not module:
         module = gpu.number("nvmlDeviceGetModuleId")
     if module is not None:
-        yield "module_id", int(module)
+        yield "module_id", str(int(module))
 
 
 def _inforom(gpu: Gpu) -> Iterator[Fact]:

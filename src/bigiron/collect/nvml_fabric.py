@@ -67,7 +67,7 @@ def fabric_facts(gpu: Gpu) -> Iterator[Fact]:
 
 def _member(told: Mapping[str, Any]) -> dict[str, str]:
     cluster, clique = told.get("clusterUuid"), number(told.get("cliqueId"))
-    if not isinstance(cluster, str) or not cluster.strip("0-"):
+    if not isinstance(cluster, str) or not cluster:
         return {}
     plain = cluster.replace("-", "").lower()
     if len(plain) == 32:

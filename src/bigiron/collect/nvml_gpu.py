@@ -23,6 +23,10 @@ from bigiron.model import Event, Note
 AGAIN_S = 3600.0
 """After this what a GPU refused for good is asked again: MIG may have been switched."""
 
+REOPEN_S = 600.0
+"""A lost GPU may come back to a library that is opened anew. Not at every look: closing it may
+end what the driver keeps ready of the other GPUs."""
+
 PULSE = frozenset(
     {
         "nvmlDeviceGetHandleByIndex",
@@ -49,6 +53,7 @@ class Gpu:
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._never: set[Key | Field] = set()
+        self._answered: set[Key | Field] = set()
         self._since = clock()
         self._lost = False
         self.device = ""
@@ -59,6 +64,8 @@ class Gpu:
         """Whether NVML gave its handle and UUID in this look."""
         self.links = -1
         """How many NVLinks it has; -1: not known yet."""
+        self.links_seen: set[int] = set()
+        """Those that have answered."""
         self.loud: dict[int, list[str]] = {}
         self.kept: dict[str, tuple[float, float]] = {}
         """Counters at the last look: the value and when it was read (monotonic seconds)."""
@@ -72,6 +79,7 @@ class Gpu:
         self.now = self._clock()
         if self.now - self._since >= AGAIN_S:
             self._never.clear()
+            self._answered.clear()
             self._since, self.links = self.now, -1
 
     def ask(self, function: str, *arguments: Any) -> Any:
@@ -80,10 +88,12 @@ class Gpu:
         if self._lost or key in self._never:
             return None
         try:
-            return self.library.call(function, self.handle, *arguments)
+            value = self.library.call(function, self.handle, *arguments)
         except Refused as refused:
             self._refused(refused.code, key, function)
             return None
+        self._answered.add(key)
+        return value
 
     def first(self, *asked: Key) -> Any:
         """The answer of the first of some functions that gives one, the newest version first."""
@@ -121,6 +131,7 @@ class Gpu:
                 self._refused(code, field, f"field {field[0]}")
             elif (value := number(raw)) is not None:
                 found[field] = value
+        self._answered.update(found)
         return found
 
     def grown(self, counter: str, value: float) -> float | None:
@@ -135,16 +146,18 @@ class Gpu:
         return (value - before[0]) / (self.now - before[1])
 
     def _refused(self, code: int, key: Key | Field | None, what: str) -> None:
-        if code in FOR_GOOD and key is not None:
+        if code in FOR_GOOD and key is not None and key not in self._answered:
             self._never.add(key)
-        if code in LOUD or code == Code.NO_PERMISSION:
+        if code in LOUD or code in STALE or code == Code.NO_PERMISSION:
             self.loud.setdefault(code, []).append(what)
         self._lost |= code == Code.GPU_IS_LOST
 
 
-def stale(gpus: Iterable[Gpu]) -> bool:
-    """Whether the library must be opened anew before the next look."""
-    return any(code in STALE for gpu in gpus for code in gpu.loud)
+def stale(gpus: Iterable[Gpu], opened_s: float) -> bool:
+    """Whether the library must be opened anew before the next look; ``opened_s``: how long ago it
+    was."""
+    codes = {code for gpu in gpus for code in gpu.loud}
+    return not codes.isdisjoint(STALE) or (Code.GPU_IS_LOST in codes and opened_s >= REOPEN_S)
 
 
 def troubles(gpu: Gpu) -> Iterator[Event]:

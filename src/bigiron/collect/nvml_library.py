@@ -71,7 +71,6 @@ STALE = frozenset(
     {
         Code.UNINITIALIZED,
         Code.DRIVER_NOT_LOADED,
-        Code.GPU_IS_LOST,
         Code.LIB_RM_VERSION_MISMATCH,
         Code.GPU_NOT_FOUND,
     }

@@ -94,7 +94,11 @@ def look(gpu: Gpu) -> Links | None:
         if state is not None:
             _state(seen, link, state, values)
         _counters(seen, link, values)
-    return seen if seen.known else None
+    answered = seen.up | seen.down | seen.disabled
+    if answered:  # none: a partitioned GPU
+        gpu.links_seen |= answered
+        seen.down |= gpu.links_seen - answered
+    return seen if answered else None
 
 
 def version(gpu: Gpu) -> str:
