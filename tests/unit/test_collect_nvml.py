@@ -197,6 +197,22 @@ def test_links_with_errors_are_told_one_by_one(tmp_path: Path) -> None:
     assert {device for device, _ in values if ":" in device} == {"gpu3:nvlink2", "gpu3:nvlink9"}
 
 
+def test_rare_counters_of_links_are_read_every_five_minutes(tmp_path: Path) -> None:
+    now = [0.0]
+    host = sick("gb200x4", tmp_path)
+    host.handles["nvml:watched"] = Watched(lambda: now[0])
+    look(host)
+    again(host, fields(1, {"208": [0, 5] + [0] * 16, "215": [0, 1] + [0] * 16}))
+    now[0] = 30.0
+    assert facts(look(host))["gpu1", "nvlink_errors_by_link"] == (
+        "link 1 total link recovery events 1"
+    )
+    now[0] = 300.0
+    assert facts(look(host))["gpu1", "nvlink_errors_by_link"] == (
+        "link 1 receive errors 5; link 1 total link recovery events 1"
+    )
+
+
 def test_a_bit_error_rate_is_unpacked_and_the_worst_link_named(tmp_path: Path) -> None:
     assert ber(0x50F) == pytest.approx(5e-15)
     assert ber(0) == 0

@@ -162,9 +162,8 @@ def _numbers(gpu: Gpu) -> Iterator[tuple[str, FactValue]]:
 
 
 def _board(gpu: Gpu) -> Iterator[tuple[str, FactValue]]:
-    links = nvml_links.look(gpu)
-    if links is not None:
-        yield "nvlink_count", links.known
+    if links := nvml_links.known(gpu):
+        yield "nvlink_count", links
         if told := nvml_links.version(gpu):
             yield "nvlink_version", told
     c2c = gpu.ask("nvmlDeviceGetC2cModeInfoV")

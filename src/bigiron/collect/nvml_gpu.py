@@ -66,6 +66,9 @@ class Gpu:
         """How many NVLinks it has; -1: not known yet."""
         self.links_seen: set[int] = set()
         """Those that have answered."""
+        self.seldom: dict[Field, float] = {}
+        """What is read seldom, as it was when it was last read."""
+        self.seldom_s = float("-inf")
         self.loud: dict[int, list[str]] = {}
         self.kept: dict[str, tuple[float, float]] = {}
         """Counters at the last look: the value and when it was read (monotonic seconds)."""

@@ -6,6 +6,7 @@ its own (nvml.h, NVML_FI_DEV_NVLINK_*_L0 to _L11) and its state a function.
 
 from collections.abc import Iterator, Mapping, Set
 from datetime import UTC, datetime
+from functools import cache
 
 from bigiron.collect.nvml_gpu import Gpu
 from bigiron.collect.nvml_library import Field
@@ -39,6 +40,11 @@ _SCOPED: Mapping[int, str] = {
     222: "symbol ber",
 }
 """Counters with the link as scope, by nvidia-smi's words where it has them."""
+
+SELDOM = (SPEED, *(field for field in _SCOPED if field not in (161, 162, 163, 215, 220, 222)))
+"""Read every RARE_S: each field of each link is a question to the driver, and eighteen links of
+eight GPUs have many. What they tell is summed up by the others."""
+RARE_S = 290.0
 
 _LANED: tuple[tuple[str, int, int], ...] = (
     ("crc flit error", 32, 96),
@@ -81,16 +87,12 @@ def links(gpu: Gpu, leave: Set[str] = frozenset()) -> Iterator[Sample | Fact]:
 
 def look(gpu: Gpu) -> Links | None:
     """What NVML tells of the links; None where there are none."""
-    if gpu.links < 0:
-        gpu.links = _count(gpu)
-    if not gpu.links:
+    if not count(gpu):
         return None
     seen = Links(gpu.device, id=gpu.uuid, model=gpu.model)
-    values = gpu.fields(_fields(gpu.links))
+    values = _values(gpu)
     for link in range(gpu.links):
-        state = values.get((STATE, link))
-        if state is None:
-            state = gpu.number("nvmlDeviceGetNvLinkState", link)
+        state = _state_of(gpu, link, values)
         if state is not None:
             _state(seen, link, state, values)
         _counters(seen, link, values)
@@ -99,6 +101,19 @@ def look(gpu: Gpu) -> Links | None:
         gpu.links_seen |= answered
         seen.down |= gpu.links_seen - answered
     return seen if answered else None
+
+
+def known(gpu: Gpu) -> int:
+    """How many links answer, up or down."""
+    states = gpu.fields([(STATE, link) for link in range(count(gpu))])
+    return sum(_state_of(gpu, link, states) is not None for link in range(gpu.links))
+
+
+def count(gpu: Gpu) -> int:
+    """How many links it may have at most, found out once."""
+    if gpu.links < 0:
+        gpu.links = _count(gpu)
+    return gpu.links
 
 
 def version(gpu: Gpu) -> str:
@@ -125,20 +140,34 @@ def _count(gpu: Gpu) -> int:
     return next((n for n in range(MOST) if gpu.ask("nvmlDeviceGetNvLinkState", n) is None), MOST)
 
 
-_WANTED: dict[int, list[Field]] = {}
+def _values(gpu: Gpu) -> dict[Field, float]:
+    often, seldom = _fields(gpu.links)
+    values = gpu.fields(often)
+    if gpu.now - gpu.seldom_s >= RARE_S:
+        gpu.seldom, gpu.seldom_s = gpu.fields(seldom), gpu.now
+    return {**values, **gpu.seldom}
 
 
-def _fields(count: int) -> list[Field]:
-    """All fields of so many links."""
-    if count not in _WANTED:
-        every = [(field, link) for field in (STATE, SPEED, *_SCOPED) for link in range(count)]
-        laned = [(_lane(*row[1:], link), 0) for row in _LANED for link in range(min(count, 12))]
-        _WANTED[count] = every + laned
-    return _WANTED[count]
+@cache
+def _fields(count: int) -> tuple[list[Field], list[Field]]:
+    """All fields of so many links: those of every look, and those that are read seldom."""
+    often = [field for field in (STATE, *_SCOPED) if field not in SELDOM]
+    lanes = range(min(count, 12))
+    return (
+        [(field, link) for field in often for link in range(count)]
+        + [(_lane(*row[1:], link), 0) for row in _LANED[:-1] for link in lanes],
+        [(field, link) for field in SELDOM for link in range(count)]
+        + [(_lane(*_LANED[-1][1:], link), 0) for link in lanes],
+    )
 
 
 def _lane(first: int, sixth: int, link: int) -> int:
     return first + link if link < 6 else sixth + link - 6
+
+
+def _state_of(gpu: Gpu, link: int, values: Mapping[Field, float]) -> float | None:
+    state = values.get((STATE, link))
+    return gpu.number("nvmlDeviceGetNvLinkState", link) if state is None else state
 
 
 def _state(seen: Links, link: int, state: float, values: Mapping[Field, float]) -> None:
