@@ -144,7 +144,8 @@ class Host:
 
         One that takes too long, or says more than ``output_bytes``, is ended with all it started.
         A captured machine's answers are files named by the whole command, below
-        ``bigiron/commands``: nothing is run of the real one.
+        ``bigiron/commands``, with ``#exit 2`` as a first line of one that ended so: nothing is run
+        of the real one.
         """
         if self.captured:
             return self._answer(argv)
@@ -191,12 +192,22 @@ class Host:
     def _answer(self, argv: Sequence[str]) -> Outcome:
         try:
             said = self.part(f"bigiron/commands/{' '.join(argv)}", None, READ_LIMIT)
-            return Outcome(0, said.decode("utf-8", "replace"))
         except (NoData, Permanent) as error:
             raise NoData(f"{argv[0]}: not installed") from error
+        status, output = _ended(said.decode("utf-8", "replace"))
+        return Outcome(status, output)
 
     def _at(self, path: str) -> str:
         return f"{self.root}/{path}"
+
+
+def _ended(said: str) -> tuple[int, str]:
+    """A captured command's exit status and output."""
+    first, _, rest = said.partition("\n")
+    word, _, number = first.partition(" ")
+    if word == "#exit" and number.strip().isdecimal() and len(number) < 6:
+        return int(number), rest
+    return 0, said
 
 
 def _stream(file: int, most: int) -> bytes:

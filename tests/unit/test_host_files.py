@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bigiron.errors import NoData
+from bigiron.errors import NoData, Permanent
 from bigiron.host import Host
 
 
@@ -74,3 +74,19 @@ def test_what_is_known_of_a_file_besides_what_it_holds(tmp_path: Path) -> None:
     for path in ("/none", "/a/b", "/a\0b"):
         with pytest.raises(NoData):
             Host(root=tmp_path).stat(path)
+
+
+def test_a_captured_host_answers_commands_from_files_with_their_exit_status(tmp_path: Path) -> None:
+    commands = tmp_path / "bigiron/commands"
+    commands.mkdir(parents=True)
+    (commands / "tool -a").write_text("one\ntwo\n")
+    (commands / "tool -b").write_text("#exit 3\nno\n")
+    (commands / "tool -c").write_text("#exit soon\n")
+    host = Host(root=tmp_path)
+    assert host.outcome(["tool", "-a"], timeout_s=1) == (0, "one\ntwo\n", "")
+    assert host.outcome(["tool", "-b"], timeout_s=1) == (3, "no\n", "")
+    assert host.outcome(["tool", "-c"], timeout_s=1) == (0, "#exit soon\n", "")
+    with pytest.raises(Permanent, match="exit 3"):
+        host.run(["tool", "-b"], timeout_s=1)
+    with pytest.raises(NoData):
+        host.run(["true"], timeout_s=1)
