@@ -157,6 +157,15 @@ def test_a_gpu_that_answers_one_function_too_late_does_not_answer() -> None:
     assert late == [CORE, "amdsmi_get_gpu_vram_usage"]
 
 
+def test_what_is_too_late_only_in_the_facts_is_told_by_them() -> None:
+    machine = Machine("mi300xx8")
+    machine.gpus[2]["amdsmi_get_gpu_bad_page_info"] = {"error": Status.TIMEOUT}
+    assert events(looks(machine.host)) == events(amdsmi_facts(machine.host)) == []
+    assert events(amdsmi_facts(machine.host)) == [("amdgpu.not_answering", "gpu2")]
+    machine.gpus[2]["*"] = {"error": Status.TIMEOUT}
+    assert events(amdsmi_facts(machine.host)) == []
+
+
 def test_a_reset_of_one_look_is_no_fault() -> None:
     machine = Machine("mi300xx8")
     for busy in (True, False, True, False):
@@ -292,6 +301,14 @@ def test_a_gpu_that_the_driver_did_not_take_is_told_by_its_address() -> None:
     assert events(looks(host)) == [("amdgpu.init_failed", GPU3)]
 
 
+def test_a_host_without_the_library_says_so_among_its_facts() -> None:
+    host = without_library(captured("mi250x8"))
+    assert [one.what for one in amdsmi_facts(host) if isinstance(one, Note)] == [
+        "AMD SMI is not installed: the driver's plain files are read"
+    ]
+    assert not [one for one in look(host) if isinstance(one, Note)]
+
+
 def test_gpus_kept_for_guests_are_silent(tmp_path: Path) -> None:
     host = Host(root=shutil.copytree(captured("mi250x8").root, tmp_path / "x", symlinks=True))
     (host.root / "sys/bus/pci/drivers/amdgpu").rename(host.root / "sys/bus/pci/drivers/vfio-pci")
@@ -312,6 +329,31 @@ def test_an_xgmi_link_down_is_told_and_counted() -> None:
     ]
     assert samples(told)["gpu4", "gpu_xgmi_links_down"] == 1
     assert samples(told)["gpu4", "gpu_xgmi_links_up"] == 6
+
+
+def test_a_gpu_that_never_had_a_link_has_none_down() -> None:
+    machine = Machine("mi300xx8")
+    machine.gpus[4]["amdsmi_get_gpu_xgmi_link_status"]["status"] = ["D"] * 8
+    told = look(machine.host)
+    assert ("amdgpu.xgmi_error", "gpu4") not in events(told)
+    assert ("gpu4", "gpu_xgmi_links_down") not in samples(told)
+
+
+def test_a_gpu_that_loses_all_its_links_says_so() -> None:
+    machine = Machine("mi300xx8")
+    look(machine.host)
+    machine.gpus[4]["amdsmi_get_gpu_xgmi_link_status"]["status"] = ["D"] * 8
+    assert samples(look(machine.host))["gpu4", "gpu_xgmi_links_down"] == 8
+
+
+@pytest.mark.parametrize("status", [Status.NOT_SUPPORTED, Status.UNEXPECTED_SIZE])
+def test_metrics_newer_than_the_library_are_read_from_plain_files(status: Status) -> None:
+    machine = Machine("mi300xx8")
+    machine.all_say(CORE, {"error": status})
+    told = looks(machine.host)
+    assert events(told) == []
+    assert samples(told)["gpu4", "gpu_power_watts"] == 724
+    assert samples(told)["gpu4", "gpu_xgmi_links_up"] == 7
 
 
 def advance(machine: Machine, seconds: float, **held: float) -> None:

@@ -23,7 +23,7 @@ from bigiron.collect.amdsmi_watch import One, Watched
 from bigiron.collect.standing import standing
 from bigiron.errors import Permanent
 from bigiron.host import Host
-from bigiron.model import Event, Sample
+from bigiron.model import Event, Note, Sample
 
 PROCESSES = "gpu_processes"
 GIVES: frozenset[str] = (
@@ -38,7 +38,7 @@ def amdsmi(host: Host) -> Iterator[Seen]:
     watched, leave = host.held("amdsmi:watched", Watched), _scraped(host)
     every = watched.look(host)
     lasting: list[Event] = []
-    for seen in chain.from_iterable(_measured(one, leave) for one in every):
+    for seen in chain.from_iterable(_measured(host, watched, one, leave) for one in every):
         if isinstance(seen, Event) and not seen.code.startswith("cper."):
             lasting.append(seen)
         else:
@@ -64,7 +64,10 @@ def amdsmi_facts(host: Host) -> Iterator[Seen]:
             lasting.append(seen)
         else:
             yield seen
-    yield from standing(host, "amdsmi_facts").news(lasting)
+    if not every and watched.bound and not watched.closed:
+        yield Note("amdsmi", "AMD SMI is not installed: the driver's plain files are read")
+    late = [one.gpu for one in every if one.gpu.metrics]  # what has none ``amdsmi`` tells
+    yield from standing(host, "amdsmi_facts").news([*lasting, *troubles(late)])
     yield from _end(host, watched, every)
 
 
@@ -73,9 +76,13 @@ def _scraped(host: Host) -> frozenset[str]:
     return frozenset(told) if isinstance(told, Set) else frozenset()
 
 
-def _measured(one: One, leave: Set[str]) -> Iterator[Seen]:
-    """One look at one GPU."""
-    yield from amdsmi_samples.samples(one.gpu, leave)
+def _measured(host: Host, watched: Watched, one: One, leave: Set[str]) -> Iterator[Seen]:
+    """One look at one GPU; by plain files where the library does not know its metrics."""
+    folder = watched.folder(one.gpu.bus)
+    if one.gpu.metrics or one.gpu.failed or not folder:
+        yield from amdsmi_samples.samples(one.gpu, leave)
+    elif not amdsmi_sysfs.asleep(host, folder):
+        yield from amdsmi_sysfs.samples(host, folder, one.gpu.device, leave)
     yield from amdsmi_samples.links(one.gpu, leave)
     yield from one.throttle.look(one.gpu, leave)
     yield from one.records.new(one.gpu)

@@ -41,6 +41,8 @@ HARD = frozenset(
     }
 )
 """Answers that no setting or permission of this program explains."""
+NEWER = frozenset({Status.INSUFFICIENT_SIZE, Status.UNEXPECTED_SIZE, Status.UNEXPECTED_DATA})
+"""Metrics of a version that the library does not know: the driver is newer."""
 _ENDS = frozenset({Status.TIMEOUT, Status.AMDGPU_RESTART_ERR})
 """Whichever function answers so, nothing more is asked in this look."""
 
@@ -66,6 +68,8 @@ class Gpu:
         """Looks in a row in which it did not."""
         self.answered = False
         """Whether it ever did."""
+        self.linked = False
+        """Whether a link to another GPU was ever seen to work."""
         self.refused: Counter[tuple[str, int]] = Counter()
 
     def begin(self, library: Library, index: int, *, gone: bool = False) -> None:
@@ -82,7 +86,7 @@ class Gpu:
         try:
             told = library.call(CORE, index)
         except Refused as refused:
-            self.failed = 0 if refused.status in ABSENT else refused.status
+            self.failed = 0 if refused.status in ABSENT | NEWER else refused.status
         else:
             self.metrics = told if isinstance(told, dict) else {}
 

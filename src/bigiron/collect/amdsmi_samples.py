@@ -77,13 +77,15 @@ def samples(gpu: Gpu, leave: Set[str] = frozenset()) -> Iterator[Sample]:
 
 
 def links(gpu: Gpu, leave: Set[str] = frozenset()) -> Iterator[Sample | Event]:
-    """Which XGMI links of a GPU work: U up, D down, X not used here."""
-    if not gpu.metrics and not gpu.answered:
-        return
+    """Which XGMI links of a GPU work: U up, D down, X not used here.
+
+    A GPU of which none ever worked has no partners here: it was given to a guest alone.
+    """
     told = mapping(gpu.ask("amdsmi_get_gpu_xgmi_link_status")).get("status")
     states = list(told) if isinstance(told, list) else []
     counts = [states.count(state) for state in ("U", "D")]
-    if not any(counts):
+    gpu.linked |= counts[0] > 0
+    if not gpu.linked or not any(counts):
         return
     for metric, count in zip(_LINKS, counts, strict=True):
         if metric not in leave:

@@ -69,6 +69,10 @@ class Watched:
             one.gpu.begin(library, index, gone=gone)
         return list(self.listed.values())
 
+    def folder(self, bus: str) -> str:
+        """Where a GPU is in sysfs; "" if its driver has none of that address."""
+        return next((one.folder for one in self.bound if one.bus == bus), "")
+
     def troubles(self, host: Host) -> Iterator[Event]:
         """What is wrong with the GPUs that are not listed, or with the library."""
         wrong = [*self._bare(host), *self._gone()]
