@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bigiron.collect import Seen
 from bigiron.collect.journal import LINE_BYTES, Journal
-from bigiron.collect.kernel_feed import LogFeed, kernel_feed
+from bigiron.collect.kernel_feed import LogFeed, kernel_feed, once
 from bigiron.collect.kmsg import Kmsg
 from bigiron.errors import NoData, Permanent, Temporary
 from bigiron.host import Host
@@ -187,6 +187,17 @@ def test_a_log_file_is_followed_and_other_hosts_lines_are_left_out(tmp_path: Pat
     assert len(events(seen)) == 1
     seen, _ = feed.poll("journal:x", 0.0)
     assert len(events(seen)) == 2
+
+
+def test_one_look_reads_all_there_is(tmp_path: Path) -> None:
+    (tmp_path / "dev").mkdir()
+    quiet = "".join(f"6,{n},{n},-;br-1: port 2 entered forwarding state\n" for n in range(9000))
+    (tmp_path / "dev/kmsg").write_text(f"{quiet}4,9000,9000,-;{XID}\n")
+    assert [one.line for one in events(once(Host(root=tmp_path)))] == [9000]
+    host = log(
+        tmp_path / "other", [f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S+00:00} n01 kernel: {XID}"]
+    )
+    assert len(events(once(host))) == 1
 
 
 def test_the_ring_goes_first_and_nothing_at_all_has_no_data(tmp_path: Path) -> None:

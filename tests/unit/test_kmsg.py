@@ -18,11 +18,11 @@ from bigiron.collect.kmsg_clock import KernelClock
 from bigiron.collect.kmsg_judge import CAP
 from bigiron.collect.kmsg_lines import Lines, unfinished
 from bigiron.collect.kmsg_ring import KEEP_RECORDS, Device, record
-from bigiron.errors import NoData, Permanent
+from bigiron.errors import NoData, Permanent, Temporary
 from bigiron.host import Host
 from bigiron.ingest import Document
 from bigiron.ingest.kernel_log import shipped
-from bigiron.model import Event, Note
+from bigiron.model import Event, Fact, Note
 
 XID = (
     "NVRM: Xid (PCI:0000:{bus}:00): 79, pid='<unknown>', name=<unknown>, "
@@ -257,6 +257,27 @@ def test_an_older_cursor_is_gone_back_to(tmp_path: Path) -> None:
     told, _ = kmsg.poll(first, 0.0)
     assert kmsg.poll(first, 0.0)[0] == told
     assert [one.device for one in events(told)] == ["0000:2b:00.0"]
+
+
+def test_what_fails_half_way_is_told_again(tmp_path: Path) -> None:
+    ring = FakeRing()
+    ring.write("Linux version 6.8.0 (x)")
+    for number in range(300):
+        ring.write(XID.format(bus=f"{16 + number % 200:02x}"))
+    kmsg = follower(tmp_path, ring)
+    reads = iter(range(1_000_000))
+
+    def fails() -> None:
+        if next(reads) == 303:  # while what was read is judged
+            raise OSError(5, "Input/output error")
+
+    ring.on_read = fails
+    with pytest.raises(Temporary, match="Input/output"):
+        kmsg.poll("", 0.0)
+    seen, cursor = kmsg.poll("", 0.0)
+    assert sum(one.count for one in events(seen)) == 301
+    assert [one.value for one in seen if isinstance(one, Fact)] == ["6.8.0"]
+    assert (ring.opened, cursor) == (2, f"kmsg:{BOOT}:301")
 
 
 def test_a_storm_is_few_events_and_every_line_counts(tmp_path: Path) -> None:

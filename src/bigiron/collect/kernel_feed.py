@@ -106,3 +106,21 @@ def kernel_feed(host: Host) -> Feed:
             continue
         return LogFeed(host, path)
     raise closed or NoData("no kernel log: no /dev/kmsg, no journal, no log file")
+
+
+def once(host: Host, limit_s: float = 10.0) -> list[Seen]:
+    """All that a host's kernel log holds now. Raises NoData, Temporary, Permanent."""
+    feed = kernel_feed(host)
+    wait_s = 0.0 if isinstance(feed, Kmsg) else 1.0  # journalctl has to start
+    told: list[Seen] = []
+    cursor, until = "", monotonic() + limit_s
+    try:
+        while monotonic() < until:
+            seen, after = feed.poll(cursor, wait_s)
+            told += seen
+            if after == cursor:
+                break
+            cursor = after
+    finally:
+        feed.close()
+    return told

@@ -64,8 +64,24 @@ class Kmsg:
     def poll(self, cursor: str, wait_s: float) -> tuple[list[Seen], str]:
         """What is new since ``cursor`` ("": all that the ring holds), and where to go on.
 
-        Waits at most ``wait_s`` seconds for anything. Raises NoData, Temporary, Permanent.
+        Waits at most ``wait_s`` seconds for anything. Raises NoData, Temporary, Permanent: then
+        nothing was told, and the same cursor gives all of it again.
         """
+        try:
+            return self._poll(cursor, wait_s)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the ring; the next poll opens it anew."""
+        if self._ring is not None:
+            self._ring.close()
+            self._ring = None
+        self._held_at = 0.0
+        self._judge.forget()
+
+    def _poll(self, cursor: str, wait_s: float) -> tuple[list[Seen], str]:
         seen: list[Seen] = []
         ring = self._go_to(cursor)
         live = self._gather(ring, wait_s)
@@ -88,12 +104,6 @@ class Kmsg:
         if lines.next is not None:
             self._cursor = f"kmsg:{self._boot}:{lines.next}"
         return seen, self._cursor or cursor
-
-    def close(self) -> None:
-        """Let go of the ring; the next poll opens it anew."""
-        if self._ring is not None:
-            self._ring.close()
-            self._ring = None
 
     def _go_to(self, cursor: str) -> Ring:
         """The ring where the cursor stands, opened anew if it is read elsewhere."""

@@ -37,10 +37,15 @@ class Judge:
     def __init__(self, reader: KernelLog, clock: KernelClock | None) -> None:
         self._catalogue = reader.knowledge.catalogue
         self._search = reader.search
-        self._lines = LineEvents(reader.knowledge, DEVICE, datetime.now(UTC))
+        self._knowledge = reader.knowledge
         self._clock = clock
+        self.forget()
         self.storm = False
         """Whether a fault repeated beyond the cap in what was judged last."""
+
+    def forget(self) -> None:
+        """What was said before: facts are told again."""
+        self._lines = LineEvents(self._knowledge, DEVICE, datetime.now(UTC))
 
     def judged(self, runs: Iterable[Run], between: Callable[[], None]) -> list[Event | Fact]:
         """What the lines say; ``between`` is called now and then while there are many."""
