@@ -184,10 +184,78 @@ class GoldenExceptionConfig(Section, frozen=True):
     ] = ""
 
 
+class CollectorConfig(Section, frozen=True):
+    """One collector's switches, by its name; ``kmsg``, the kernel log, is one as well."""
+
+    enabled: Annotated[bool, Meta(description="Whether it runs.")] = True
+    every_s: Annotated[
+        float, Meta(ge=0, le=86_400, description="Seconds between two looks; 0: its own.")
+    ] = 0.0
+
+
+class ExporterConfig(Section, frozen=True):
+    """An exporter on the node, scraped on loopback; without any, the usual ports are tried."""
+
+    job: Annotated[str, Meta(description="What it is called, such as node.")]
+    url: Annotated[str, Meta(description="Its page, such as http://127.0.0.1:9100/metrics.")]
+
+
+class ExecutableConfig(Section, frozen=True):
+    """A check of the site's own, run on the node: NHC, a Nagios plugin."""
+
+    name: Annotated[str, Meta(description="What it is called.")]
+    argv: Annotated[
+        tuple[str, ...], Meta(description="The program by its absolute path, and its arguments.")
+    ]
+    every_s: Annotated[
+        float, Meta(ge=1, le=86_400, description="Seconds between two runs, at least.")
+    ] = 300.0
+    timeout_s: Annotated[float, Meta(gt=0, le=300, description="Longest it may take.")] = 30.0
+    device: Annotated[str, Meta(description="The part it looks at; empty: the node.")] = ""
+    code: Annotated[str, Meta(description="The catalogued fault that a failure of it is.")] = ""
+
+
+class AgentConfig(Section, frozen=True):
+    """The agent on a node."""
+
+    hub: Annotated[
+        str, Meta(description="Base URL of the hub, such as https://hub:8443; empty: none.")
+    ] = ""
+    node: Annotated[str, Meta(description="This node's name; empty: its host name.")] = ""
+    folder: Annotated[str, Meta(description="Where its key and its spool are kept.")] = (
+        "/var/lib/bigiron-agent"
+    )
+    token_file: Annotated[
+        str, Meta(description="File of the one-time token with which it enrols at the hub.")
+    ] = ""
+    ca_file: Annotated[str, Meta(description="PEM file of the CA that signed the hub.")] = ""
+    every_s: Annotated[
+        float, Meta(gt=0, le=300, description="Seconds of samples that go to the hub together.")
+    ] = 30.0
+    spool_bytes: Annotated[
+        int,
+        Meta(ge=1_000_000, le=100_000_000_000, description="What waits for the hub, at most."),
+    ] = 256_000_000
+    metrics: Annotated[
+        str, Meta(description="Address of the page for Prometheus; empty: there is none.")
+    ] = "127.0.0.1:9402"
+    gate_file: Annotated[
+        str, Meta(description="What `bigiron gate` reads: what stands against new work.")
+    ] = "/run/bigiron/gate.json"
+    textfiles: Annotated[
+        tuple[str, ...],
+        Meta(description="Folders of *.prom files; empty: where node_exporter has them."),
+    ] = ()
+    collectors: Mapping[str, CollectorConfig] = {}
+    exporters: tuple[ExporterConfig, ...] = ()
+    executables: tuple[ExecutableConfig, ...] = ()
+
+
 class Config(Section, frozen=True):
     """Everything that can be set."""
 
     hub: HubConfig = HubConfig()
+    agent: AgentConfig = AgentConfig()
     samples: SamplesConfig = SamplesConfig()
     prometheus: tuple[PrometheusConfig, ...] = ()
     scrape: tuple[ScrapeConfig, ...] = ()
@@ -267,7 +335,7 @@ def example() -> str:
         "# bigiron.toml: every setting, its meaning and its default.",
         "# Remove the '#' before what you want to change.",
         "",
-        *_settings(Config, only_plain=True),
+        *_settings(Config),
     ]
     for name, kind, many in _tables():
         header = f"[[{name}]]" if many else f"[{name}]"
@@ -275,26 +343,28 @@ def example() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _tables() -> Iterator[tuple[str, type[Section], bool]]:
-    """(name, type, repeatable) of each table of Config."""
-    for item in msgspec.structs.fields(Config):
+def _tables(
+    section: type[Section] = Config, before: str = ""
+) -> Iterator[tuple[str, type[Section], bool]]:
+    """(name, type, repeatable) of each table of Config, and of those within."""
+    for item in msgspec.structs.fields(section):
         kinds = [k for k in _inside(item.type) if isinstance(k, type) and issubclass(k, Section)]
         for kind in kinds:
             many = get_origin(item.type) is tuple
-            mapping = get_origin(item.type) is not None and not many and kind is DetectorConfig
-            yield (f"{item.name}.NAME" if mapping else item.name), kind, many
+            mapping = get_origin(item.type) is Mapping
+            yield f"{before}{item.name}.NAME" if mapping else f"{before}{item.name}", kind, many
+            yield from _tables(kind, f"{before}{item.name}.")
 
 
 def _inside(kind: Any) -> list[Any]:
     return [kind, *(inner for arg in get_args(kind) for inner in _inside(arg))]
 
 
-def _settings(kind: type[Section], *, only_plain: bool = False) -> list[str]:
+def _settings(kind: type[Section]) -> list[str]:
+    """Those of one table, without the tables within."""
     lines: list[str] = []
     for item in msgspec.structs.fields(kind):
-        if only_plain and any(
-            isinstance(k, type) and issubclass(k, Section) for k in _inside(item.type)
-        ):
+        if any(isinstance(k, type) and issubclass(k, Section) for k in _inside(item.type)):
             continue
         notes = (arg for arg in get_args(item.type) if isinstance(arg, Meta))
         lines += [f"# {note.description}" for note in notes if note.description]

@@ -37,6 +37,7 @@ FAMILIES = {
     "k8s": "Kubernetes",
     "gpu": "Conditions of a GPU",
     "node": "Conditions of a node",
+    "agent": "The node agent on its own work",
     "service": "Services on a node",
     "nic": "Conditions of a network adapter",
     "config": "Configuration",

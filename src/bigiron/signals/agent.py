@@ -105,4 +105,49 @@ AGENT: tuple[Signal, ...] = (
         "node_sel_used_ratio", "ratio", Kind.GAUGE, Bad.HIGH, "share of the BMC's event log in use"
     ),
     signal("nvme_up", "state", Kind.STATE, Bad.LOW, "1: the kernel's driver has the drive live"),
+    signal(
+        "agent_collector_success",
+        "state",
+        Kind.STATE,
+        Bad.NONE,
+        "1: the collector read what is there, or there is nothing to read; device is its name",
+    ),
+    signal(
+        "agent_collector_absent",
+        "state",
+        Kind.STATE,
+        Bad.NONE,
+        "1: the machine has nothing that the collector could read; device is its name",
+    ),
+    signal(
+        "agent_collector_duration_seconds",
+        "seconds",
+        Kind.GAUGE,
+        Bad.NONE,
+        "how long the collector's last look took; device is its name",
+    ),
+    signal(
+        "agent_clock_skew_seconds",
+        "seconds",
+        Kind.GAUGE,
+        Bad.NONE,
+        "how far the node's clock is ahead of the hub's",
+    ),
+    signal(
+        "agent_spool_bytes", "bytes", Kind.GAUGE, Bad.NONE, "what waits on the node for the hub"
+    ),
+    signal(
+        "agent_dropped_packets_total",
+        "count",
+        Kind.COUNTER,
+        Bad.NONE,
+        "packets dropped for want of room before the hub took them; device is their lane",
+    ),
+    signal(
+        "agent_memory_bytes",
+        "bytes",
+        Kind.GAUGE,
+        Bad.NONE,
+        "memory of the agent's processes that is theirs alone",
+    ),
 )
