@@ -124,7 +124,10 @@ def older(supplies: int = 6) -> Answers:
         "Redundancy": [{"Name": "supplies", "Mode": "N+m", "Status": GOOD}],
     }
     _manager(answers, "BMC", "24.01.05", "SEL")
-    versions: dict[str, Json] = {"HGX_FW_GPU_SXM_1": {"Version": "96.00.A5.00.01"}, "HostBIOS": {"Version": "1.6.7"}}
+    versions: dict[str, Json] = {
+        "HGX_FW_GPU_SXM_1": {"Version": "96.00.A5.00.01"},
+        "HostBIOS": {"Version": "1.6.7"},
+    }
     collection(answers, f"{V1}/UpdateService/FirmwareInventory", versions)
     return answers
 

@@ -19,12 +19,14 @@ from bigiron.collect.clock import clock
 from bigiron.collect.edac import edac, machine_checks, module_name
 from bigiron.collect.pressure import killed, memory, pressure, stalled
 from bigiron.collect.processes import parse, processes
+from bigiron.collect.service_names import SERVICES
 from bigiron.collect.services import GONE_S, services
 from bigiron.collect.standing import AGAIN_S, Standing
 from bigiron.collect.tasks import STUCK_S, tasks
 from bigiron.collect.time_service import chrony, ntpq
 from bigiron.collect.uptime import boot_time, taint_words, uptime
 from bigiron.errors import NoData
+from bigiron.faults import shipped
 from bigiron.host import Host
 from bigiron.model import Event, Fact, Sample
 
@@ -406,6 +408,24 @@ def test_a_condition_is_told_when_it_begins_and_each_hour() -> None:
     assert list(lasting.news([event])) == [event]
     assert list(lasting.news([])) == []
     assert list(lasting.news([event])) == [event], "gone and come back"
+
+
+TOLD = """
+fm.not_running imex.unhealthy service.persistenced service.dcgm service.kubelet service.slurmd
+service.munge service.time service.nvlsm service.containerd service.rasdaemon service.opensm
+kernel.hung_task kernel.oom_invoked kernel.oops kernel.bug kernel.soft_lockup mce.logged
+kernel.clocksource_unstable node.clock_offset node.clock_jump node.clock_unsynchronized
+edac.uncorrectable nfs.not_responding nfs.ok nfs.stale lustre.connection_lost kernel.readonly_fs
+mount.not_responding mount.failed mount.missing mount.full mount.inodes_full nvme.removed
+nvme.reset nvme.reset_failed nvme.critical_warning nvme.spare_low bmc.not_responding bmc.refused
+bmc.unhealthy bmc.log_full power.psu_failed power.supply_lost power.redundancy_lost power.rail
+thermal.high thermal.fan_failed thermal.fan_redundancy_lost
+"""
+
+
+def test_every_code_that_is_told_is_in_the_catalogue() -> None:
+    assert [code for code in TOLD.split() if code not in shipped()] == []
+    assert {service.fault for service in SERVICES} <= set(TOLD.split())
 
 
 # --- whatever the files hold

@@ -15,7 +15,7 @@ from bigiron.collect.sel import Entry, events
 from bigiron.collect.standing import Standing, standing
 from bigiron.errors import NoData, Permanent, Temporary
 from bigiron.host import Host
-from bigiron.model import Event
+from bigiron.model import Event, Sample
 
 FACTS_EVERY = 5
 """Calls between two looks at what changes slowly: 300 s."""
@@ -44,13 +44,19 @@ def bmc(host: Host) -> Iterator[Seen]:
         seen += _ask(host, state, facts=facts)
     except Temporary as error:
         state.silent += 1
+        yield from _told(seen, lasting)
         if state.silent < SILENT:
             raise
         text = f"the BMC does not answer: {error}"[:300]
         yield from lasting.news([Event("", "bmc.not_responding", text, source="bmc")])
         return
     state.silent = 0
-    yield from _told(seen, lasting, state)
+    stand = [one for one in seen if isinstance(one, Event)]
+    if state.refused:
+        text = f"the BMC refuses our question: {state.refused}"
+        stand.append(Event("", "bmc.refused", text, source="redfish"))
+    yield from lasting.news(stand)
+    yield from _told(seen, lasting)
 
 
 def _ask(host: Host, state: _State, *, facts: bool) -> Iterator[Seen | Entry]:
@@ -79,26 +85,16 @@ def _ipmi(asked: Ipmi, *, facts: bool) -> Iterator[Seen | Entry]:
     yield from asked.log()
 
 
-def _told(seen: list[Seen | Entry], lasting: Standing, state: _State) -> Iterator[Seen]:
-    """Entries as events; what lasts is not told at each look; each sample once."""
+def _told(seen: list[Seen | Entry], lasting: Standing) -> Iterator[Seen]:
+    """All but conditions that last: each sample once, entries as events."""
     entries = [one for one in seen if isinstance(one, Entry)]
-    stand: list[Event] = []
     known: set[tuple[str, str]] = set()
     for one in seen:
-        if isinstance(one, Entry):
+        if isinstance(one, Entry | Event):
             continue
-        if isinstance(one, Event):
-            stand.append(one)
-            continue
-        metric = getattr(one, "metric", "")
-        if metric:
-            key = metric, getattr(one, "device", "")
-            if key in known:
+        if isinstance(one, Sample):
+            if (one.metric, one.device) in known:
                 continue
-            known.add(key)
+            known.add((one.metric, one.device))
         yield from lasting.fresh([one])
-    if state.refused:
-        text = f"the BMC refuses our question: {state.refused}"
-        stand.append(Event("", "bmc.refused", text, source="redfish"))
-    yield from lasting.news(stand)
     yield from events(entries, "sel")

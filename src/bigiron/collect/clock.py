@@ -5,7 +5,6 @@ set is asked of ``adjtimex(2)``. A jump is a change of the wall clock that the c
 not make: chrony steps by design at boot only, a slewed clock moves at most 0.5 ms a second.
 """
 
-import ctypes
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -120,6 +119,8 @@ def _tracking(host: Host) -> Tracking | None:
 def _kernel(host: Host) -> Callable[[], Tracking | None]:
     if host.captured:
         return lambda: None
+    import ctypes
+
     call = getattr(ctypes.CDLL(None, use_errno=True), "adjtimex", None)
 
     def ask() -> Tracking | None:

@@ -4,17 +4,15 @@ A sensor may say ``no reading``, ``ns`` (no sensor), ``Disabled``, ``N/A``, a st
 digits, or a number with its unit; none of the former is a value.
 """
 
-import csv
 import math
 import re
 from collections.abc import Iterator
-from io import StringIO
 from typing import NamedTuple
 
 from bigiron.collect.sel import Entry, when
 
 LINE_LIMIT = 20_000
-_NUMBER = re.compile(r"^\s*(-?\d{1,12}(?:\.\d{1,9})?)\s*(.*)$")
+_NUMBER = re.compile(r"^\s*(-?\d{1,12}(?:\.\d{1,9})?)(?![\d.xX])\s*(.*)$")
 _UNITS = {"percent": "%", "unspecified %": "%", "w": "Watts", "v": "Volts"}
 _DATE = re.compile(r"^(?:\d{1,2}/\d{1,2}/\d{2,4}|\w{3}-\d{1,2}-\d{4})$")
 _CLOCK = re.compile(r"^\d{1,2}:\d{2}:\d{2}")
@@ -54,8 +52,9 @@ def freeipmi(text: str) -> Iterator[Reading]:
 
     The column State is there with ``--output-sensor-state``.
     """
-    for row in csv.reader(StringIO(text.replace("\0", ""))):
-        if len(row) not in (6, 7) or not row[0].strip().isdecimal():
+    for line in text.splitlines()[:LINE_LIMIT]:
+        row = line[:1000].split(",")
+        if len(row) not in (6, 7) or not row[0].strip().isdigit():
             continue
         state, (value, unit, event) = (row[3] if len(row) == 7 else ""), row[-3:]
         states = "" if event.strip(" '") in ("OK", "N/A", "") else event.replace("'", "")

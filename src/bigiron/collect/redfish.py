@@ -66,6 +66,8 @@ class Redfish:
             yield from self._sensors(get, self.places)
             for path in self.places.logs:
                 yield from self._log(get, host, path)
+            if session is not None and session.failed:
+                yield Note("redfish", "resources that the service fails to give", session.failed)
         finally:
             if session is not None:
                 session.close()

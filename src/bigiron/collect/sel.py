@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import NamedTuple
 
 from bigiron.collect import parts
@@ -34,18 +35,13 @@ class Entry:
     severity: str = ""
 
 
-class _Rule(NamedTuple):
-    """``sensor`` and ``said`` are both to be found; ``kind`` is the device the fault is of."""
+class Rule(NamedTuple):
+    """Patterns that are both to be found; ``kind`` is the device the fault is of."""
 
     code: str
-    sensor: re.Pattern[str]
-    said: re.Pattern[str]
+    sensor: str
+    said: str
     kind: str = ""
-
-
-def _rule(code: str, sensor: str, said: str, kind: str = "") -> _Rule:
-    flags = re.IGNORECASE
-    return _Rule(code, re.compile(sensor, flags), re.compile(said, flags), kind)
 
 
 _SUPPLY = r"power.?suppl|\bpsu|\bps\d|\bpower unit|ps.?redund|pwr.?suppl"
@@ -53,81 +49,87 @@ _MEMORY = r"memory|dimm|\bmem\b|\becc\b"
 _BUS = r"critical.?int|pci|bus\b|slot"
 _TEMP = r"temp|thermal"
 _CPU = r"processor|\bcpu|\bp\d\b"
+_LOST = r"redundancy (?:is )?(?:lost|degraded)|non-?redundant"
 _FAN = r"\bfan|fan\d|cooling|tach|pump"
 _DRIVE = r"drive|disk|\bhdd|\bssd|nvme|\bbay"
 
 RULES = (
-    _rule("power.redundancy_lost", _SUPPLY, r"redundancy (?:lost|degraded)|non-?redundant"),
-    _rule("power.supply_lost", _SUPPLY, r"\bac\b.{0,20}(?:lost|out.of.range)|input.{0,20}lost|"
+    Rule("power.redundancy_lost", _SUPPLY, _LOST),
+    Rule("power.supply_lost", _SUPPLY, r"\bac\b.{0,20}(?:lost|out.of.range)|input.{0,40}lost|"
           r"lost.{0,20}input|input.{0,20}out.of.range|no input|ac lost", "psu"),
-    _rule("power.psu_failed", _SUPPLY, r"failure detected|\bfail(?:ed|ure|s)?\b|predictive|fault|"
+    Rule("power.psu_failed", _SUPPLY, r"failure detected|\bfail(?:ed|ure|s)?\b|predictive|fault|"
           r"config(?:uration)? error|over.?(?:current|temp|voltage)|critical", "psu"),
-    _rule("edac.uncorrectable", _MEMORY, r"uncorrectable|multi.?bit|\bparity\b|scrub failed"),
-    _rule("edac.correctable_limit", _MEMORY, r"logging limit|correctable.{0,40}(?:limit|threshold|"
+    Rule("edac.uncorrectable", _MEMORY, r"uncorrectable|multi.?bit|\bparity\b|scrub failed"),
+    Rule("edac.correctable_limit", _MEMORY, r"logging limit|correctable.{0,40}(?:limit|threshold|"
           r"rate)|predict"),
-    _rule("edac.correctable", _MEMORY, r"correctable|single.?bit"),
-    _rule("edac.module_disabled", _MEMORY, r"device disabled|disabled|config(?:uration)? error|"
+    Rule("edac.correctable", _MEMORY, r"correctable|single.?bit"),
+    Rule("edac.module_disabled", _MEMORY, r"device disabled|disabled|config(?:uration)? error|"
           r"mapped out|training fail"),
-    _rule("thermal.critical", _MEMORY, r"critical over.?temp"),
-    _rule("pcie.aer_fatal", _BUS, r"fatal (?:error|nmi)|pci serr|\bserr\b"),
-    _rule("pcie.aer_nonfatal", _BUS, r"uncorrectable|pci perr|\bperr\b|bus timeout"),
-    _rule("pcie.link_downgraded", _BUS, r"degraded|width|speed"),
-    _rule("pcie.aer_correctable", _BUS, r"correctable"),
-    _rule("pcie.slot_power", r"slot", r"power.{0,10}(?:off|fault)|fault status"),
-    _rule("kernel.nmi", r"critical.?int|nmi", r"nmi|channel check"),
-    _rule("thermal.shutdown", r"", r"thermal.?trip"),
-    _rule("mce.fatal", _CPU, r"\bierr\b|\bcaterr\b|internal error"),
-    _rule("mce.uncorrected", _CPU, r"uncorrectable|machine check exception"),
-    _rule("mce.corrected", _CPU, r"correctable machine check|corrected"),
-    _rule("thermal.cpu_throttled", _CPU, r"throttl|prochot"),
-    _rule("bmc.cpu_failed", _CPU, r"frb\d|bist|startup|config(?:uration)? error|disabled"),
-    _rule("thermal.fan_failed", _FAN, r"lower (?:critical|non.recoverable)|fail|fault|stopped|"
+    Rule("thermal.critical", _MEMORY, r"critical over.?temp"),
+    Rule("pcie.aer_fatal", _BUS, r"fatal (?:error|nmi)|pci serr|\bserr\b"),
+    Rule("pcie.aer_nonfatal", _BUS, r"uncorrectable|pci perr|\bperr\b|bus timeout"),
+    Rule("pcie.link_downgraded", _BUS, r"degraded|width|speed"),
+    Rule("pcie.aer_correctable", _BUS, r"correctable"),
+    Rule("pcie.slot_power", r"slot", r"power.{0,10}(?:off|fault)|fault status"),
+    Rule("kernel.nmi", r"critical.?int|nmi", r"nmi|channel check"),
+    Rule("thermal.shutdown", r"", r"thermal.?trip"),
+    Rule("mce.fatal", _CPU, r"\bierr\b|\bcaterr\b|internal error"),
+    Rule("mce.uncorrected", _CPU, r"uncorrectable|machine check exception"),
+    Rule("mce.corrected", _CPU, r"correctable machine check|corrected"),
+    Rule("thermal.cpu_throttled", _CPU, r"throttl|prochot"),
+    Rule("bmc.cpu_failed", _CPU, r"frb\d|bist|startup|config(?:uration)? error|disabled"),
+    Rule("thermal.fan_failed", _FAN, r"lower (?:critical|non.recoverable)|fail|fault|stopped|"
           r"below.{0,40}critical|critical from|to (?:critical|non-recoverable)", "fan"),
-    _rule("thermal.fan_redundancy_lost", _FAN, r"redundancy (?:lost|degraded)|non-?redundant"),
-    _rule("thermal.critical", _TEMP, r"upper (?:critical|non.recoverable)|above.{0,40}critical|"
+    Rule("thermal.fan_redundancy_lost", _FAN, _LOST),
+    Rule("thermal.critical", _TEMP, r"upper (?:critical|non.recoverable)|above.{0,40}critical|"
           r"over.?temp|to (?:critical|non-recoverable)|critical (?:high|threshold)"),
-    _rule("thermal.high", _TEMP, r"upper non.critical|above.{0,40}(?:warning|non.critical)|"
+    Rule("thermal.high", _TEMP, r"upper non.critical|above.{0,40}(?:warning|non.critical)|"
           r"limit exceeded|to non-critical|warning"),
-    _rule("power.undervoltage", r"volt|\bvr\b|vcore|rail|\d+v", r"lower (?:critical|non.recover)|"
+    Rule("power.undervoltage", r"volt|\bvr\b|vcore|rail|\d+v", r"lower (?:critical|non.recover)|"
           r"below.{0,40}critical|under.?voltage"),
-    _rule("power.overvoltage", r"volt|\bvr\b|vcore|rail|\d+v", r"upper (?:critical|non.recover)|"
+    Rule("power.overvoltage", r"volt|\bvr\b|vcore|rail|\d+v", r"upper (?:critical|non.recover)|"
           r"above.{0,40}critical|over.?voltage"),
-    _rule("bmc.drive_predicted", _DRIVE, r"predict", "drive"),
-    _rule("bmc.drive_fault", _DRIVE, r"drive fault|failed array|critical array|rebuild aborted|"
+    Rule("bmc.drive_predicted", _DRIVE, r"predict", "drive"),
+    Rule("bmc.drive_fault", _DRIVE, r"drive fault|failed array|critical array|rebuild aborted|"
           r"\bfail(?:ed|ure)?\b|fault", "drive"),
-    _rule("bmc.watchdog", r"watchdog", r"hard reset|power (?:down|cycle|off)|expired|os (?:reset|"
+    Rule("bmc.watchdog", r"watchdog", r"hard reset|power (?:down|cycle|off)|expired|os (?:reset|"
           r"shut|power)|bios reset"),
-    _rule("kernel.panic", r"os (?:stop|critical|shutdown)|operating system", r"run-?time critical|"
+    Rule("kernel.panic", r"os (?:stop|critical|shutdown)|operating system", r"run-?time critical|"
           r"panic|error during system startup"),
-    _rule("bmc.log_full", r"event log|\bsel\b|logging", r"(?:log )?(?:area )?(?:almost )?full"),
-    _rule("bmc.firmware_error", r"system firm|bios|post", r"error|hang|no (?:usable )?.{0,9}memory|"
+    Rule("bmc.log_full", r"event log|\bsel\b|logging", r"(?:log )?(?:area )?(?:almost )?full"),
+    Rule("bmc.firmware_error", r"system firm|bios|post", r"error|hang|no (?:usable )?.{0,9}memory|"
           r"corrupt|unrecoverable|fail"),
-    _rule("bmc.unhealthy", r"management|controller|bmc\b|battery|microcontroller", r"unavailable|"
+    Rule("bmc.unhealthy", r"management|controller|bmc\b|battery|microcontroller", r"unavailable|"
           r"off-?line|failure|failed|degraded|\blow\b"),
-    _rule("bmc.hardware_error", r"system event|version change|board", r"hardware failure|"
+    Rule("bmc.hardware_error", r"system event|version change|board", r"hardware failure|"
           r"incompatib|unsupported|invalid"),
 )  # fmt: skip
 
-_DAILY = re.compile(
+_DAILY = (
     r"presen(?:ce|t)|fully redundant|redundancy regained|boot completed|boot initiated|initiated by"
     r"|clock sync|timestamp|button|power (?:off|down|cycle)|s[0-5]/g[0-3]|s0: working|soft-off"
     r"|working|\bok\b|log area|cleared|device (?:installed|enabled|present)|sync|graceful|"
     r"firmware or software change|change detected|transition to (?:ok|running|active|idle)|enabled|"
     r"limit not exceeded|non-critical from more severe|going (?:low|high)|progress|inserted|"
     r"memory initialization|monitor|informational|installed|log(?:ged)? (?:in|out)|restored|entity|"
-    r"state (?:de)?asserted|hot spare|timer interrupt|system restart|reconfigured|pxe|fru|ready",
-    re.IGNORECASE,
+    r"state (?:de)?asserted|hot spare|timer interrupt|system restart|reconfigured|pxe|fru|ready"
 )
-_NO_HEALTH = re.compile(r"intrusion|unplugged from lan|security", re.IGNORECASE)
-_NUMBERED_PSU = re.compile(r"(?:psu?|power.?suppl(?:y|ies))[ _#.-]{0,2}(\d\w?)\b", re.IGNORECASE)
-_NUMBERED_FAN = re.compile(r"\bfan[ _#.-]?(\d\w{0,2})\b", re.IGNORECASE)
+_NO_HEALTH = r"intrusion|unplugged from lan|security"
+_NUMBERED_PSU = r"(?:psu?|power.?suppl(?:y|ies))[ _#.-]{0,2}(\d\w?)\b"
+_NUMBERED_FAN = r"\bfan[ _#.-]?(\d\w{0,2})\b"
 _QUIET = frozenset({"ok", "informational", "information"})
+
+
+@cache
+def _pattern(text: str) -> re.Pattern[str]:
+    """Compiled when a log is first read: most have nothing to tell."""
+    return re.compile(text, re.IGNORECASE)
 
 
 def code_of(entry: Entry) -> tuple[str, str] | None:
     """The fault an entry tells of and the kind of device; None for none."""
     for rule in RULES:
-        if rule.sensor.search(entry.sensor) and rule.said.search(entry.said):
+        if _pattern(rule.sensor).search(entry.sensor) and _pattern(rule.said).search(entry.said):
             return rule.code, rule.kind
     return None
 
@@ -136,10 +138,10 @@ def events(entries: Iterable[Entry], source: str) -> Iterator[Event | Note]:
     """What the entries tell of; one Note counts those that no rule knows."""
     unknown: dict[str, int] = {}
     for entry in entries:
-        if entry.over or _NO_HEALTH.search(f"{entry.sensor} {entry.said}"):
+        if entry.over or _pattern(_NO_HEALTH).search(f"{entry.sensor} {entry.said}"):
             continue
         found = code_of(entry)
-        known_good = _DAILY.search(entry.said) or entry.severity.casefold() in _QUIET
+        known_good = _pattern(_DAILY).search(entry.said) or entry.severity.casefold() in _QUIET
         if found is not None and entry.severity.casefold() not in _QUIET:
             yield _event(entry, *found, source)
         elif not known_good:
@@ -164,10 +166,10 @@ def device_of(sensor: str, kind: str) -> str:
     sentences, of which only a number is taken.
     """
     if kind == "psu":
-        found = _NUMBERED_PSU.search(sensor)
+        found = _pattern(_NUMBERED_PSU).search(sensor)
         return f"psu{found[1].lower()}" if found else _short(sensor, parts.psu)
     if kind == "fan":
-        found = _NUMBERED_FAN.search(sensor)
+        found = _pattern(_NUMBERED_FAN).search(sensor)
         if found:
             return f"fan{found[1].lower()}"
         return _short(re.sub(r"^(?:fan|cooling device) (?=\S)", "", sensor, flags=re.I), parts.fan)
