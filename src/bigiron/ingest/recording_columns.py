@@ -6,7 +6,7 @@ and polars come with it; only recordings are read so.
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
@@ -29,13 +29,40 @@ THERE_IS_NONE = 'values that mean "there is none"'
 Keys = tuple[tuple[str, str], ...]
 
 
-class Subjects:
-    """The node and device of each key number of a metric, in the order they are first read in.
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Whom a stretch of rows is about: their nodes and devices, and the number of each row's key.
 
-    ``shared`` holds every tuple of keys given out: metrics of the same subjects share one.
+    ``before`` and ``after`` are the keys that had a number before and after it was read.
     """
 
-    def __init__(self, shared: dict[Keys, Keys]) -> None:
+    nodes: pl.Series
+    devices: pl.Series
+    numbers: Ints
+    before: Keys
+    after: Keys
+
+    def about(self, nodes: pl.Series, devices: pl.Series) -> bool:
+        """Whether other rows are about the same, row by row."""
+        return nodes.equals(self.nodes) and devices.equals(self.devices)
+
+
+@dataclass(slots=True)
+class Shared:
+    """What the metrics of a recording have in common: most are told of the same subjects at once.
+
+    ``keys`` holds every tuple of keys given out, so that metrics of the same subjects share one;
+    ``newest`` is whom the rows that were read last are about.
+    """
+
+    keys: dict[Keys, Keys] = field(default_factory=dict)
+    newest: Told | None = None
+
+
+class Subjects:
+    """The node and device of each key number of a metric, in the order they are first read in."""
+
+    def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._number: dict[tuple[str, str], int] = {}
         self._first: dict[int, Keys] = {}
@@ -48,12 +75,24 @@ class Subjects:
         keys = self._first.get(count)
         if keys is None:
             keys = tuple(itertools.islice(self._number, count))
-            keys = self._shared.setdefault(keys, keys)
+            keys = self._shared.keys.setdefault(keys, keys)
             self._first = {count: keys}
         return keys
 
     def numbers(self, nodes: pl.Series, devices: pl.Series) -> Ints:
-        """The key number of each row, from its node and device as categories."""
+        """The key number of each row, from its node and device.
+
+        They are those of the rows read last if these are about the same.
+        """
+        before, last = self.first(len(self)), self._shared.newest
+        if last is not None and last.before is before and last.about(nodes, devices):
+            self._number.update((key, number) for number, key in enumerate(last.after))
+            return last.numbers
+        numbers = self._numbered(nodes, devices)
+        self._shared.newest = Told(nodes, devices, numbers, before, self.first(len(self)))
+        return numbers
+
+    def _numbered(self, nodes: pl.Series, devices: pl.Series) -> Ints:
         node, node_names = _coded(nodes)
         device, device_names = _coded(devices)
         pair = node * len(device_names) + device
@@ -72,7 +111,8 @@ class Subjects:
 
 
 def _coded(column: pl.Series) -> tuple[Ints, list[str]]:
-    """A categorical column as dense codes and the text of each."""
+    """A column of text as dense codes and the text of each."""
+    column = column.cast(pl.Categorical)
     codes = column.to_physical().to_numpy().astype(np.int64)
     if not len(codes):
         return codes, []

@@ -17,7 +17,7 @@ from bigiron.model import Note, Readings
 if TYPE_CHECKING:
     import polars as pl
 
-    from bigiron.ingest.recording_columns import Keys, Stretch, Subjects
+    from bigiron.ingest.recording_columns import Shared, Stretch, Subjects
 
 COLUMNS = ("time", "node", "device", "value")
 STRETCH_ROWS = 6_000_000
@@ -88,15 +88,18 @@ class Samples:
 
         The first ``skip`` steps are passed over.
         """
+        from bigiron.ingest.recording_columns import Shared
+
         step = timedelta(seconds=step_s)
         ends = [_ms(start + i * step) for i in range(-1, int((end - start) / step) + 1)]
         each = max(1, int(self._stretch_rows * len(ends) / max(self.rows, 1)))
         stretches = [ends[i : i + each + 1] for i in range(skip, len(ends) - 1, each)]
-        shared: dict[Keys, Keys] = {}
+        shared = Shared()
         for metric in self._metrics:
             _survey(metric, [limits[0] for limits in stretches], ends, shared)
         for number, limits in enumerate(stretches):
             read = [_stretch(metric, number, limits) for metric in self._metrics]
+            shared.newest = None
             for i in range(len(limits) - 1):
                 yield [told for one in read if one is not None for told in one.readings(i)]
 
@@ -143,7 +146,7 @@ def _rows(metric: Metric) -> int:
     return metric.rows
 
 
-def _survey(metric: Metric, begins: list[int], ends: list[int], shared: "dict[Keys, Keys]") -> None:
+def _survey(metric: Metric, begins: list[int], ends: list[int], shared: "Shared") -> None:
     """Look at a file's times once: are they in order, are any outside the recording.
 
     ``begins`` is when each stretch begins, ``ends`` every step and the one before the first.
@@ -167,7 +170,7 @@ def _survey(metric: Metric, begins: list[int], ends: list[int], shared: "dict[Ke
     ):
         count = int(np.count_nonzero(outside))
         metric.note(what, count, int(np.argmax(outside)) + 1 if count else 0)
-    back = np.flatnonzero(np.diff(times) < 0)
+    back = np.flatnonzero(times[1:] < times[:-1])
     if len(back):
         metric.note("rows out of order of time, sorted", len(back), int(back[0]) + 2)
     elif len(times) == metric.rows:
@@ -192,8 +195,7 @@ def _stretch(metric: Metric, number: int, limits: list[int]) -> "Stretch | None"
         frame = frame.filter((ms > limits[0]) & (ms <= limits[-1])).sort(
             "time", maintain_order=True
         )
-    device = pl.col("device").cast(pl.String).fill_null("").cast(pl.Categorical)
-    node = pl.col("node").cast(pl.String).cast(pl.Categorical)
+    device, node = pl.col("device").cast(pl.String).fill_null(""), pl.col("node").cast(pl.String)
     frame = frame.select(ms, node, device, pl.col("value").cast(pl.Float64))
     rows = _collect(metric, frame)
     if rows["node"].null_count() or rows["value"].null_count():
