@@ -77,7 +77,7 @@ class _Step:
         self._know_makes()
         changed = changes(self.after, self.before.time_s, clean, self.block)
         for kind, rows in clean.rows.items():
-            streams = GPU_STREAMS if kind == GPU else native_streams(rows)
+            streams = _streams(kind, rows)
             if streams:
                 self._align(kind, rows.units, streams, changed.of(rows), rows.moved)
         if GPU in clean.rows:
@@ -90,7 +90,7 @@ class _Step:
         return was > 0 and (now - start_s) // hour > (was - start_s) // hour
 
     def _know_makes(self) -> None:
-        """Which kind of part each row is: its node's SKU and its own model.
+        """Which kind of part each row is, where it has streams: its node's SKU and its own model.
 
         Looked up where rows are new, and once an hour, between the hours' ends.
         """
@@ -98,8 +98,12 @@ class _Step:
         due = was // hour > (was - self.clean.step_s) // hour
         makes, known = list(self.after.makes), {make: i for i, make in enumerate(self.after.makes)}
         for kind, rows in self.clean.rows.items():
+            table = self.before.tables.get(kind)
+            if table is None and not _streams(kind, rows):
+                continue
             old = self.before.make.get(kind)
-            if old is not None and not due and self._same_rows(kind, rows, len(old)):
+            same = table is not None and follow(table.units, rows.units) is None
+            if old is not None and same and len(old) == len(rows.units) and not due:
                 self.make[kind] = old
                 continue
             of_rows = np.zeros(len(rows.units), np.int64)
@@ -113,14 +117,6 @@ class _Step:
         most = np.zeros(len(makes))
         most[: len(self.after.makes)] = self.after.most_w
         self.after.makes, self.after.most_w, self.after.make = tuple(makes), most, self.make
-
-    def _same_rows(self, kind: str, rows: Rows, known: int) -> bool:
-        """Whether the rows of a kind are those that were known; a kind without a table does not
-        say who they were, but hygiene says who is new."""
-        table = self.before.tables.get(kind)
-        if table is None:
-            return known == len(rows.units) and not rows.moved.any()
-        return known == len(rows.units) and follow(table.units, rows.units) is None
 
     def _makes_of(self, kind: str, rows: Rows) -> Iterator[str]:
         fleet = self.block.fleet
@@ -186,6 +182,10 @@ class _Step:
             some = state.taken(table, columns)
             accumulate.close(some.tracks, some.shared, make, of, steps, self.clean.time_s)
             state.put_back(table, columns, some)
+
+
+def _streams(kind: str, rows: Rows) -> tuple[Stream, ...]:
+    return GPU_STREAMS if kind == GPU else native_streams(rows)
 
 
 def _streams_of(table: Table) -> tuple[Stream, ...]:
