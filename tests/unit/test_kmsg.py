@@ -4,6 +4,7 @@ import os
 import socket
 import time
 from datetime import UTC, datetime
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -417,18 +418,23 @@ def test_no_record_breaks_it(tmp_path_factory: pytest.TempPathFactory, raws: lis
     drained(follower(tmp_path_factory.mktemp("kmsg"), ring))
 
 
-@given(
-    st.lists(
-        st.builds(
-            lambda p, s, f, text: b"%d,%d,%d,%s;%s\n" % (p, s, s, f, text),
-            st.integers(0, 300),
-            st.integers(0, 60),
-            st.sampled_from([b"-", b"c", b"+", b"c,caller=T1", b"+,caller=T1", b""]),
-            st.sampled_from([b"NVRM: Xid (PCI:0000:9b:00): 79, x", rb"a\x0a\x0ab", b"\n A=b", b""]),
-        ),
-        max_size=30,
-    )
+RECORDS = st.lists(
+    st.tuples(
+        st.sampled_from([1, 1, 1, 1, 2, 5]),
+        st.sampled_from([b"-", b"-", b"-", b"c", b"+", b"c,caller=T1", b"+,caller=T1", b""]),
+        st.sampled_from([b"NVRM: Xid (PCI:0000:9b:00): 79, x", rb"a\x0a\x0ab", b"\n A=b", b""]),
+    ),
+    max_size=30,
+).map(
+    lambda made: [
+        b"6,%d,%d,%s;%s\n" % (at, at, made[place][1], made[place][2])
+        for place, at in enumerate(accumulate(step for step, _, _ in made))
+    ]
 )
+"""Records as the kernel gives them, with gaps."""
+
+
+@given(RECORDS)
 def test_lines_keep_the_numbers_of_their_records(raws: list[bytes]) -> None:
     lines = Lines(None)
     lines.take(raws)
@@ -437,6 +443,17 @@ def test_lines_keep_the_numbers_of_their_records(raws: list[bytes]) -> None:
         assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in run.lines)
         for number, raw in enumerate(run.raws, run.first):
             assert raw.split(b",")[1] == b"%d" % number
+
+
+@given(st.integers(0, 9), st.lists(st.sampled_from([QUIET, AER, "", "a,b;c"]), max_size=9))
+def test_plain_records_all_at_once_are_the_same_as_one_by_one(first: int, said: list[str]) -> None:
+    raws = [f"6,{at},1,-;{text}\n".encode() for at, text in enumerate(said, first)]
+    for expected in (None, first, first + 1, 0):
+        at_once, each = Lines(expected), Lines(expected)
+        at_once.take(raws)
+        each._each(raws)
+        assert at_once == each
+    assert not Lines(first + 1)._plain(raws) or not raws
 
 
 def test_the_real_ring_where_this_machine_lets_us() -> None:

@@ -5,6 +5,7 @@ of several lines is told line by line, and the fragments of one line are put tog
 """
 
 from dataclasses import dataclass, field
+from itertools import repeat
 
 from bigiron.collect.kmsg_ring import place, record
 from bigiron.ingest.log_scan import Block
@@ -12,6 +13,8 @@ from bigiron.ingest.log_scan import Block
 FRAGMENTS = 64
 """A line in more pieces than this is none."""
 _NEWLINE = b"\\x0a"
+_UNUSUAL = (_NEWLINE, b",c;", b",c,", b",+;", b",+,")
+"""What a line that goes on elsewhere has, and others may have: those are then looked at."""
 
 
 @dataclass(slots=True)
@@ -47,6 +50,29 @@ class Lines:
 
     def take(self, raws: list[bytes]) -> None:
         """The next records."""
+        if not self._plain(raws):
+            self._each(raws)
+
+    def _plain(self, raws: list[bytes]) -> bool:
+        """All at once if each is one line and none is missing, which is what a flood is made of.
+
+        Their sequences only grow, so that the first and the last tell.
+        """
+        first, last = (place(raws[0]), place(raws[-1])) if raws else (None, None)
+        if first is None or last is None or last[0] - first[0] + 1 != len(raws):
+            return False
+        whole = b"".join(raws)
+        if self.next not in (None, first[0]) or whole.count(b"\n") != len(raws):
+            return False
+        if not all(map(bytes.endswith, raws, repeat(b"\n"))) or any(
+            map(whole.__contains__, _UNUSUAL)
+        ):
+            return False
+        self.runs.append(Run(first[0], raws, raws))
+        self.oldest, self.newest, self.next = first[0], last[0], last[0] + 1
+        return True
+
+    def _each(self, raws: list[bytes]) -> None:
         run: Run | None = None
         for raw in raws:
             at = place(raw)
