@@ -179,6 +179,54 @@ def test_what_systemd_starts_at_boot_is_expected(tmp_path: Path) -> None:
     )
 
 
+def _wanted(host: Host, unit: str) -> None:
+    at = host.root / "etc/systemd/system/multi-user.target.wants"
+    at.mkdir(parents=True, exist_ok=True)
+    (at / f"{unit}.service").write_text("[Unit]\n")
+
+
+def test_an_image_made_for_other_machines_is_no_fault(tmp_path: Path) -> None:
+    host = copied("l40sx8", tmp_path)
+    for unit in ("nvidia-fabricmanager", "nvlsm", "nvidia-imex", "chrony"):
+        _wanted(host, unit)
+    assert events(services(host)) == [], "no switches, nobody to join, and another keeps time"
+
+
+def test_where_imex_has_nodes_to_join_it_is_expected(tmp_path: Path) -> None:
+    host = copied("gb200x4", tmp_path)
+    shutil.rmtree(host.root / "proc/1200")
+    assert events(services(host)) == []
+    _wanted(host, "nvidia-imex")
+    (host.root / "etc/nvidia-imex").mkdir()
+    put(host, "/etc/nvidia-imex/nodes_config.cfg", "# nodes\n10.1.1.1\n10.1.1.2")
+    host.handles.clear()
+    assert events(services(host)) == [("imex.unhealthy", "")]
+
+
+def test_imex_in_a_container_may_come_and_go(tmp_path: Path, watch: Watch) -> None:
+    host = copied("gb200x4", tmp_path)
+    shutil.rmtree(host.root / "sys/fs/cgroup/system.slice/nvidia-imex.service")
+    list(services(host))
+    shutil.rmtree(host.root / "proc/1200")
+    watch.now += GONE_S
+    list(services(host))
+    watch.now += GONE_S
+    assert events(services(host)) == []
+
+
+def test_gpus_of_the_fifth_nvlink_need_a_fabric_manager_that_is_switched_on(
+    tmp_path: Path,
+) -> None:
+    host = copied("l40sx8", tmp_path)
+    for path in (host.root / "sys/bus/pci/devices").glob("*/vendor"):
+        if path.read_text().strip() == "0x10de":
+            (path.parent / "device").write_text("0x2901\n")
+    assert events(services(host)) == [], "a guest's host has it"
+    _wanted(host, "nvidia-fabricmanager")
+    host.handles.clear()
+    assert events(services(host)) == [("fm.not_running", "")]
+
+
 def test_an_agent_that_sees_only_its_own_processes_says_nothing_of_services(
     tmp_path: Path,
 ) -> None:

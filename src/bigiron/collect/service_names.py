@@ -10,18 +10,26 @@ NVIDIA = "0x10de"
 BRIDGE = "0x0680"
 """PCI class of an NVSwitch (other bridge device), as the driver matches it."""
 
+_BLACKWELL = frozenset({"0x2901", "0x3182"})
+"""PCI devices B200 and B300 (the list of PCI ids)."""
+
 
 class Service(NamedTuple):
     """``process`` is its name as the kernel cuts it (15 characters); ``fault`` what its end is.
 
-    ``hardware`` tells from the machine whether it has to run.
+    ``calls`` tells from the machine whether it has to run whatever systemd says, ``fits`` whether
+    it has to where systemd starts it: images are made for several kinds of machine. One not known
+    ``by_name`` counts only as a unit of systemd: in containers it comes and goes.
+    Of services with one ``fault``, one that runs is enough.
     """
 
     name: str
     process: str
     units: tuple[str, ...]
     fault: str
-    hardware: Callable[[Host], bool] | None = None
+    calls: Callable[[Host], bool] | None = None
+    fits: Callable[[Host], bool] | None = None
+    by_name: bool = True
 
 
 def nvswitches(host: Host) -> bool:
@@ -34,6 +42,27 @@ def nvswitches(host: Host) -> bool:
             if _start(host, vendor) == NVIDIA:
                 return True
     return False
+
+
+def fifth_nvlink(host: Host) -> bool:
+    """Whether its GPUs are B200 or B300, whose switches are no PCI devices of their own.
+
+    A guest that was handed such GPUs needs no Fabric Manager: its host has it.
+    """
+    return any(
+        _start(host, path) in _BLACKWELL
+        and _start(host, path.removesuffix("device") + "vendor") == NVIDIA
+        for path in host.glob("/sys/bus/pci/devices/*/device")
+    )
+
+
+def imex_nodes(host: Host) -> bool:
+    """Whether nodes are listed that IMEX joins."""
+    try:
+        lines = host.read("/etc/nvidia-imex/nodes_config.cfg").splitlines()
+    except (NoData, Permanent):
+        return False
+    return any(line.strip() and not line.lstrip().startswith("#") for line in lines)
 
 
 def _start(host: Host, path: str) -> str:
@@ -49,10 +78,18 @@ SERVICES = (
         "nv-fabricmanage",
         ("nvidia-fabricmanager",),
         "fm.not_running",
-        nvswitches,
+        calls=nvswitches,
+        fits=fifth_nvlink,
     ),
-    Service("nvlsm", "nvlsm", ("nvlsm",), "service.nvlsm"),
-    Service("nvidia-imex", "nvidia-imex", ("nvidia-imex",), "imex.unhealthy"),
+    Service("nvlsm", "nvlsm", ("nvlsm",), "service.nvlsm", fits=fifth_nvlink),
+    Service(
+        "nvidia-imex",
+        "nvidia-imex",
+        ("nvidia-imex",),
+        "imex.unhealthy",
+        fits=imex_nodes,
+        by_name=False,
+    ),
     Service(
         "nvidia-persistenced",
         "nvidia-persiste",

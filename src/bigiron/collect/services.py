@@ -33,7 +33,7 @@ class _Known:
     pid: int = 0
     start: int = 0
     ran: bool = False
-    expected: bool = False
+    expected: str = ""
     missed_s: float | None = None
 
 
@@ -59,10 +59,11 @@ def services(host: Host) -> Iterator[Seen]:
         watch.expected_s = now
         for service in SERVICES:
             known = watch.known.setdefault(service.name, _Known())
-            known.expected = _expected(host, service)
+            known.expected = _why(host, service)
     alive = {s.name: _alive(host, table, s, watch.known[s.name]) for s in SERVICES}
     _search(table, watch, alive, now)
     told: list[Event] = []
+    running = {s.fault for s in SERVICES if alive[s.name]}
     for service in SERVICES:
         known = watch.known[service.name]
         up = alive[service.name]
@@ -74,12 +75,13 @@ def services(host: Host) -> Iterator[Seen]:
             known.missed_s = None
             continue
         known.missed_s = now if known.missed_s is None else known.missed_s
-        if first or now - known.missed_s >= GONE_S:
+        lasting = first or now - known.missed_s >= GONE_S
+        if lasting and service.fault not in running:
             told.append(_event(service, known))
     for event in standing(host, "services").news(told):
         yield _detailed(host, event)
-    running = " ".join(sorted(name for name, up in alive.items() if up))
-    yield from standing(host, "services").fresh([Fact("", "services", running or "none")])
+    names = " ".join(sorted(name for name, up in alive.items() if up))
+    yield from standing(host, "services").fresh([Fact("", "services", names or "none")])
 
 
 def _alive(host: Host, table: Processes, service: Service, known: _Known) -> bool:
@@ -119,7 +121,7 @@ def _search(table: Processes, watch: _Watch, alive: dict[str, bool], now: float)
     if not (missed or due):
         return
     watch.searched_s = now
-    wanted = {s.process: s.name for s in SERVICES if not alive[s.name]}
+    wanted = {s.process: s.name for s in SERVICES if s.by_name and not alive[s.name]}
     for process in table.scan(0.0 if missed else SEARCH_EVERY_S).of.values():
         name = wanted.get(process.name)
         if name is not None and process.state not in "ZX":
@@ -128,25 +130,22 @@ def _search(table: Processes, watch: _Watch, alive: dict[str, bool], now: float)
             alive[name] = True
 
 
-def _expected(host: Host, service: Service) -> bool:
-    """Whether it should run: the hardware calls for it, or systemd starts it at boot."""
-    if service.hardware is not None and service.hardware(host):
-        return True
-    return any(
+def _why(host: Host, service: Service) -> str:
+    """Why it should run, in words: the hardware calls for it, or systemd starts it at boot."""
+    if service.calls is not None and service.calls(host):
+        return "this machine has NVSwitches"
+    starts = any(
         True
         for unit in service.units
         for _ in host.glob(f"/etc/systemd/system/*.wants/{unit}.service")
     )
+    if starts and (service.fits is None or service.fits(host)):
+        return "it is switched on in systemd"
+    return ""
 
 
 def _event(service: Service, known: _Known) -> Event:
-    why = (
-        "it ran before"
-        if known.ran
-        else "this machine has NVSwitches"
-        if service.hardware is not None
-        else "it is switched on in systemd"
-    )
+    why = "it ran before" if known.ran else known.expected
     text = f"{service.name} is not running; {why}"
     attrs = {"service": service.name, "unit": service.units[0] if service.units else ""}
     return Event("", service.fault, text, source="/proc", attrs=attrs)
