@@ -101,6 +101,7 @@ def _kernel(tree: Tree, name: str, one: Machine) -> None:
 
 
 def _processes(tree: Tree, name: str) -> None:
+    tree.put("/proc/1/stat", stat(1, "systemd", start=1))
     tree.put("/proc/2/stat", stat(2, "kthreadd", start=1))
     tree.put("/proc/311/stat", stat(311, "kworker/0:1H-kblockd", "I", 0, 90))
     tree.put("/proc/20011/stat", stat(20011, "python3 (train)", "R", 99_000_123, 900_000))

@@ -185,6 +185,13 @@ def _wanted(host: Host, unit: str) -> None:
     (at / f"{unit}.service").write_text("[Unit]\n")
 
 
+def test_units_say_nothing_where_systemd_does_not_run_the_host(tmp_path: Path) -> None:
+    host = copied("l40sx8", tmp_path)
+    _wanted(host, "slurmd")
+    put(host, "/proc/1/stat", stat(1, "init"))
+    assert events(services(host)) == []
+
+
 def test_an_image_made_for_other_machines_is_no_fault(tmp_path: Path) -> None:
     host = copied("l40sx8", tmp_path)
     for unit in ("nvidia-fabricmanager", "nvlsm", "nvidia-imex", "chrony"):

@@ -59,7 +59,7 @@ def services(host: Host) -> Iterator[Seen]:
         watch.expected_s = now
         for service in SERVICES:
             known = watch.known.setdefault(service.name, _Known())
-            known.expected = _why(host, service)
+            known.expected = _why(host, service, systemd=_systemd(table))
     alive = {s.name: _alive(host, table, s, watch.known[s.name]) for s in SERVICES}
     _search(table, watch, alive, now)
     told: list[Event] = []
@@ -130,11 +130,17 @@ def _search(table: Processes, watch: _Watch, alive: dict[str, bool], now: float)
             alive[name] = True
 
 
-def _why(host: Host, service: Service) -> str:
+def _systemd(table: Processes) -> bool:
+    """Whether systemd runs this host: its units are only files elsewhere."""
+    first = table.look(1)
+    return first is not None and first.name == "systemd"
+
+
+def _why(host: Host, service: Service, *, systemd: bool) -> str:
     """Why it should run, in words: the hardware calls for it, or systemd starts it at boot."""
     if service.calls is not None and service.calls(host):
         return "this machine has NVSwitches"
-    starts = any(
+    starts = systemd and any(
         True
         for unit in service.units
         for _ in host.glob(f"/etc/systemd/system/*.wants/{unit}.service")
