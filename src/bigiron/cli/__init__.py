@@ -25,6 +25,7 @@ class Entry(NamedTuple):
 COMMANDS: dict[str, Entry] = {
     "inspect": Entry("inspect", "Say what is wrong in log files, tool outputs or a bundle."),
     "scan": Entry("scan", "One look at a live fleet: which nodes are in trouble, why, what to do."),
+    "agent": Entry("agent", "What this node's own hardware and configuration say."),
     "hub": Entry("hub", "Watch a fleet continuously, in shadow mode."),
     "nodes": Entry("nodes", "How every node stands, worst first; alike ones share a line."),
     "findings": Entry("findings", "What was found wrong with which device, node or group."),
