@@ -216,7 +216,7 @@ class ExecutableConfig(Section, frozen=True):
 
 
 class AgentConfig(Section, frozen=True):
-    """The agent on a node."""
+    """The agent on a node. Checked, not used yet: so far the agent only looks once."""
 
     hub: Annotated[
         str, Meta(description="Base URL of the hub, such as https://hub:8443; empty: none.")
