@@ -135,9 +135,9 @@ class State(msgspec.Struct):
 def new_table(units: tuple[str, ...], streams: tuple[Stream, ...], makes: int) -> Table:
     """A table without any past."""
     n, m = len(units), len(streams)
-    arrays: dict[str, Any] = {
-        name: np.full(_shape(name, n, m), FILL.get(name, 0.0), _type(name)) for name in NAMES
-    }
+    arrays: dict[str, Any] = {name: np.zeros(_shape(name, n, m), _type(name)) for name in NAMES}
+    for name, nothing in FILL.items():
+        arrays[name].fill(nothing)
     shared = Shared(
         np.zeros((CASES * makes, m, robust.BINS)),
         np.zeros((makes, m, 2)),

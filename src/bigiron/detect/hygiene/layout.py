@@ -125,7 +125,8 @@ def laid(
             continue
         held.add(key)
         parts.setdefault(part.kind, []).append(_moved(part, key, _bus(key, fleet, facts)))
-    for key in dict.fromkeys(key for of_column in keys for key in of_column):
+    apart = {id(of_column): of_column for of_column in keys}  # most columns share their keys
+    for key in dict.fromkeys(key for of_column in apart.values() for key in of_column):
         node, device = key
         if not device or key in held or node not in fleet.nodes:
             continue

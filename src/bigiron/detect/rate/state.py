@@ -136,7 +136,9 @@ def new_table(units: tuple[str, ...], streams: tuple[str, ...], groups: int) -> 
     arrays: dict[str, Any] = {}
     for name in Tracks.__struct_fields__:
         shape = (n, m, DAYS) if name in ("counts", "spans") else (n, m)
-        arrays[name] = np.full(shape, FILL.get(name, 0.0), TYPES.get(name, np.float32))
+        arrays[name] = np.zeros(shape, TYPES.get(name, np.float32))
+    for name, nothing in FILL.items():
+        arrays[name].fill(nothing)
     shared = Shared(
         np.zeros((0, m, model.POINTS)),
         np.zeros((m, len(model.WANDERS))),
