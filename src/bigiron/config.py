@@ -43,6 +43,15 @@ class HubConfig(Section, frozen=True):
         float,
         Meta(ge=0, le=86_400, description="Seconds a gauge must stay bad before it is believed."),
     ] = 600.0
+    false_suspects: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=100,
+            description="Healthy nodes that peers, own past and rates may come to suspect, "
+            "per 1,000 node-days: the more, the sooner small faults are found.",
+        ),
+    ] = 0.5
     event_days: Annotated[
         float, Meta(gt=0, le=365, description="Days of events kept in memory for judging.")
     ] = 7.0

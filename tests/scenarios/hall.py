@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bigiron.detect import Block, Column, Fleet, Key, StatefulDetector
+from bigiron.detect import FALSE_PER_NODE_DAY, Block, Column, Fleet, Key, StatefulDetector
 from bigiron.detect.hygiene.clean import clean
 from bigiron.detect.hygiene.state import State as Hygiene
 from bigiron.model import Device, Fact, Finding, Job, Node, NodeState, Recovery, Severity
@@ -44,6 +44,7 @@ class Hall:
         self.now = START
         self.jobs: tuple[Job, ...] = (Job("1", "RUNNING", "u", start=START, nodes=self.names),)
         self.states: dict[str, NodeState] = {}
+        self.false_per_node_day = FALSE_PER_NODE_DAY
         self.facts: dict[Key, dict[str, Fact]] = {}
         shape = (nodes, GPUS)
         self.resistance = 0.06 * (1 + 0.03 * self.random.standard_normal(shape))
@@ -82,6 +83,7 @@ class Hall:
             self.fleet,
             jobs=self.jobs,
             step_s=STEP.total_seconds(),
+            false_per_node_day=self.false_per_node_day,
             columns=self.columns(),
             facts=self.facts,
             states=self.states,

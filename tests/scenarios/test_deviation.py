@@ -60,6 +60,20 @@ def test_a_gpu_that_cools_badly_is_found_and_named_in_physical_units() -> None:
     assert "own past" in finding.because[0]
 
 
+def test_a_site_that_allows_fewer_false_suspects_asks_for_more_evidence() -> None:
+    cuts, waits = [], []
+    for false_per_node_day in (0.05, 1e-12):
+        fleet = hall()
+        fleet.false_per_node_day = false_per_node_day
+        fleet.heat[3, 2] = 1.06
+        began = fleet.now
+        fleet.run(2, until=lambda fleet=fleet: bool(fleet.blamed))  # type: ignore[misc]
+        cuts.append(fleet.state.cut)
+        waits.append(fleet.now - began)
+    assert cuts[1] < cuts[0] / 1e6
+    assert waits[1] > waits[0]
+
+
 def test_a_slow_gpu_is_found_within_hours_and_nobody_else_is_blamed() -> None:
     fleet = hall()
     fleet.clock[5, 0] = 0.95

@@ -129,8 +129,8 @@ def test_the_cutoff_is_that_of_benjamini_and_hochberg() -> None:
 
 def test_the_budget_grows_with_the_fleet_and_never_beyond_a_tenth() -> None:
     budget = Budget(share=1.0)
-    assert budget.q(100) == pytest.approx(0.05)
-    assert budget.q(100_000) == 0.1
+    assert budget.q(100, 0.0005) == pytest.approx(0.05)
+    assert budget.q(100_000, 0.0005) == 0.1
 
 
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(0, 2**31))

@@ -280,12 +280,17 @@ class Column:
     values: "NDArray[np.float64]"
 
 
+FALSE_PER_NODE_DAY = 0.5 / 1000
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """One step of time for the whole fleet: the input of a detector that folds a state.
 
     ``columns`` holds the newest value of each metric within the ``step_s`` seconds that end at
     ``time``; ``samples`` are the same step's single samples of the metrics that folds name.
+    ``false_per_node_day`` is what all statistical detectors together may raise of suspects that
+    are none.
     """
 
     time: datetime
@@ -294,6 +299,7 @@ class Block:
     events: Sequence[Event] = ()
     jobs: Sequence[Job] = ()
     step_s: float = 0.0
+    false_per_node_day: float = FALSE_PER_NODE_DAY
     columns: Mapping[str, Column] = field(default_factory=dict)
     facts: Mapping[Key, Mapping[str, Fact]] = field(default_factory=dict)
     states: Mapping[str, NodeState] = field(default_factory=dict)

@@ -200,7 +200,10 @@ def _fold(sender: _Sender, course: Course, start: Start | None) -> End:
         since = memory.serial
         memory.take(batch)
         folded = fold_step(
-            memory, states, since, batch.time, step_s=settings.step_s, off=settings.off
+            *(memory, states, since, batch.time),
+            step_s=settings.step_s,
+            false_per_node_day=settings.false_per_node_day,
+            off=settings.off,
         )
         states = {**states, **folded.states}
         sender.step(batch, folded.found)

@@ -72,11 +72,13 @@ def fold_step(
     now: datetime,
     *,
     step_s: float,
+    false_per_node_day: float,
     off: Iterable[str] = (),
 ) -> Folded:
     """Step each stateful detector over what came after the batch numbered ``since``."""
-    folding = _Folding(memory.block(since, now), states, frozenset(off))
-    return folding.run(step_s)
+    block = memory.block(since, now)
+    block = replace(block, step_s=step_s, false_per_node_day=false_per_node_day)
+    return _Folding(block, states, frozenset(off)).run()
 
 
 def remembered(states: Mapping[str, Any], name: str, start: S, notes: list[Note]) -> S:
@@ -97,9 +99,8 @@ class _Folding:
         self._block, self._before, self._off = block, states, off
         self._folded = Folded()
 
-    def run(self, step_s: float) -> Folded:
+    def run(self) -> Folded:
         found = self._folded.found
-        self._block = replace(self._block, step_s=step_s)
         found.run(HYGIENE, self._clean)
         for plugin in fold:
             if plugin.name in self._off:

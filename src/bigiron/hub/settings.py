@@ -20,6 +20,7 @@ def settings(config: Config) -> Settings:
         off=tuple(sorted(name for name, d in config.detectors.items() if not d.enabled)),
         fresh_s=config.hub.fresh_s,
         sustain_s=config.hub.sustain_s,
+        false_per_node_day=config.hub.false_suspects / 1000,
         declared=tuple(map(declaring.declared, config.golden)),
         exempt=declaring.exempted(config),
         judging=Judging(config.hub.hold_s, _weights(config.hazard)),

@@ -13,7 +13,7 @@ import msgspec
 
 from bigiron.decide.judge import NO_PAST, Judging, Past, counts, differs, judge, remember
 from bigiron.decide.policy import Policy, Scene, plan
-from bigiron.detect import Declared, Exempt, Window, detector, fold
+from bigiron.detect import FALSE_PER_NODE_DAY, Declared, Exempt, Window, detector, fold
 from bigiron.detect.checks import recoveries as check_recoveries
 from bigiron.detect.closing import Out, answer, returned, taken_out, unanswered
 from bigiron.detect.explain import Explaining, explain, released
@@ -52,6 +52,7 @@ class Settings(msgspec.Struct, frozen=True):
     ``fresh_s`` and ``sustain_s`` are those of ``detect.Window``; ``every`` says whether each
     detector's own interval is kept (live) or all run at every turn (a recording's steps).
     ``step_s`` is how long a step of the stateful detectors is: the time between two samples.
+    ``false_per_node_day`` is what they may raise together of suspects that are none.
     """
 
     off: tuple[str, ...] = ()
@@ -59,6 +60,7 @@ class Settings(msgspec.Struct, frozen=True):
     sustain_s: float = 600.0
     keep_intervals: bool = True
     step_s: float = 60.0
+    false_per_node_day: float = FALSE_PER_NODE_DAY
     declared: tuple[Declared, ...] = ()
     exempt: tuple[Exempt, ...] = ()
     rules: Rules = Rules()
@@ -235,7 +237,12 @@ class _Look:
         if folded is None:
             settings, before = self.settings, self.standing
             given = self.memory, before.folds, before.serial, self.window.now
-            folded = fold_step(*given, step_s=settings.step_s, off=settings.off)
+            folded = fold_step(
+                *given,
+                step_s=settings.step_s,
+                false_per_node_day=settings.false_per_node_day,
+                off=settings.off,
+            )
         self.found.add(folded.found)
         self.folds |= folded.states
 

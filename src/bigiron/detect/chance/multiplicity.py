@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-FALSE_PER_NODE_DAY = 0.5 / 1000
-"""The budget of all statistical detectors together: 0.5 false suspects per 1,000 node-days."""
-
 EXCURSION_DAYS = 1.0
 """How long a chance excursion stays above a high level: what one look at it must pay for."""
 
@@ -26,14 +23,13 @@ UNREMARKABLE = 0.9
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """What one detector may spend: ``share`` of ``false_per_node_day``."""
+    """What one detector may spend: ``share`` of what all may together."""
 
-    false_per_node_day: float = FALSE_PER_NODE_DAY
     share: float = 0.5
 
-    def q(self, nodes: int) -> float:
+    def q(self, nodes: int, false_per_node_day: float) -> float:
         """The level for Benjamini-Hochberg over the fleet: the false suspects standing at once."""
-        return min(GREATEST_Q, self.false_per_node_day * self.share * EXCURSION_DAYS * nodes)
+        return min(GREATEST_Q, false_per_node_day * self.share * EXCURSION_DAYS * nodes)
 
 
 def cauchy(p: Floats, weights: Floats | None = None) -> Floats:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from bigiron.detect.chance.multiplicity import Budget, cauchy, cutoff
+from bigiron.detect.chance.multiplicity import cauchy, cutoff
 from bigiron.detect.deviation.state import SHARED, SUSPECTED, TOLD, State, Table, chance
 from bigiron.detect.deviation.streams import GPU_STREAMS, NODE_STREAMS, Stream
 
@@ -23,7 +23,7 @@ def fault_of(stream: Stream, kind: str) -> str:
     return stream.node_fault if kind == SHARED else stream.fault
 
 
-def decide(after: State, budget: Budget, nodes: int) -> None:
+def decide(after: State, q: float) -> None:
     """Open and close what each table's streams say; ``after`` is written to.
 
     What stands already makes no room for more: a fleet with twenty faults may not raise twenty
@@ -33,7 +33,7 @@ def decide(after: State, budget: Budget, nodes: int) -> None:
     combined = {kind: cauchy(p, _weights(after.tables[kind])) for kind, p in chances.items()}
     new = [np.where(_stands(after.tables[kind]), np.nan, p) for kind, p in combined.items()]
     every = np.concatenate([*new, np.zeros(0)])
-    after.cut = cutoff(every, budget.q(nodes))
+    after.cut = cutoff(every, q)
     for kind, table in after.tables.items():
         of_row, p = combined[kind][:, None], chances[kind]
         with np.errstate(invalid="ignore"):

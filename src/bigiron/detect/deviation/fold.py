@@ -49,7 +49,7 @@ class Deviation:
         step.look()
         step.close_hours()
         if step.decides:
-            decide(step.after, self.budget, len(clean.nodes))
+            decide(step.after, self.budget.q(len(clean.nodes), block.false_per_node_day))
         return step.after, claims(step.after, clean, block)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bigiron.detect.chance.multiplicity import Budget, cauchy
+from bigiron.detect.chance.multiplicity import cauchy
 from bigiron.detect.rate.state import SUSPECTED, TOLD, State
 
 TELL = 10.0
@@ -12,7 +12,7 @@ STAYS_BELOW_P = 0.02
 """A suspect stays one until it is as improbable as this again, or calm (``evidence.calm``)."""
 
 
-def decide(after: State, budget: Budget, nodes: int) -> None:
+def decide(after: State, q: float) -> None:
     """Open and close what each table's streams say; ``after`` is written to.
 
     The cut is that of one test among all units, the first step of Benjamini and Hochberg's rule:
@@ -21,7 +21,7 @@ def decide(after: State, budget: Budget, nodes: int) -> None:
     combined = {
         kind: cauchy(table.tracks.chance.astype(np.float64)) for kind, table in after.tables.items()
     }
-    after.cut = budget.q(nodes) / max(1, sum(p.size for p in combined.values()))
+    after.cut = q / max(1, sum(p.size for p in combined.values()))
     for kind, table in after.tables.items():
         tracks = table.tracks
         of_unit, p = combined[kind][:, None], tracks.chance

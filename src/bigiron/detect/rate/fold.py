@@ -171,7 +171,7 @@ class _Step:
         """How improbable it all is, and who is a suspect."""
         for table in self.after.tables.values():
             evidence.chances(table.tracks, table.shared)
-        decide(self.after, budget, len(self.clean.nodes))
+        decide(self.after, budget.q(len(self.clean.nodes), self.block.false_per_node_day))
 
 
 def _away(clean: Clean, block: Block) -> Flags:

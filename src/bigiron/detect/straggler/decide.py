@@ -3,13 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from bigiron.detect.chance.multiplicity import Budget, cauchy, cutoff
+from bigiron.detect.chance.multiplicity import cauchy, cutoff
 from bigiron.detect.straggler.state import SUSPECTED, TOLD, State, Tracks
 
 Floats = NDArray[np.float64]
 
 FALSE_SHARE = 0.12
-"""Of the budget of all statistical detectors: 0.06 false suspects per 1,000 node-days."""
+"""Of the budget of all statistical detectors: 0.06 of the usual 0.5 false suspects per 1,000
+node-days."""
 
 PROGRAMS = 2.0
 """So many different programs must speak against a node before it is blamed: what one has from its
@@ -33,12 +34,12 @@ def chances(tracks: Tracks) -> tuple[Floats, Floats]:
     return every, np.where(np.hstack((confirmed, lasted)), every, np.nan)
 
 
-def decide(after: State, budget: Budget) -> None:
+def decide(after: State, q: float) -> None:
     """Open and close what the patterns say; ``after`` is written to."""
     tracks = after.tracks
     every, blaming = chances(tracks)
     of_row = cauchy(every)[:, None]
-    after.cut = cut = cutoff(of_row[:, 0], budget.q(len(after.nodes)))
+    after.cut = cut = cutoff(of_row[:, 0], q)
     with np.errstate(invalid="ignore"):
         suspected = _either((of_row <= cut) & (blaming <= cut))
         told = _either((of_row <= TELL * cut) & (every <= TELL * cut))

@@ -56,7 +56,7 @@ class Straggler:
         hour = int(clean.time_s // evidence.HOUR_S)
         if before.time_s > 0 and hour > before.time_s // evidence.HOUR_S:
             _end_hour(after, programs, steps / 2)
-            decide(after, self.budget)
+            decide(after, self.budget.q(len(after.nodes), block.false_per_node_day))
         return after, claims(after, block, programs)
 
 
