@@ -151,7 +151,8 @@ def _hour(tracks: Tracks, shared: Shared, make: Ints, of: Limits, ready: Flags) 
     tracks.plain = plain.astype(np.float32)
     case = (tracks.mixed > tracks.count / 2).astype(np.int64)
     for name in HOUR:
-        setattr(tracks, name, np.where(ready, 0.0, getattr(tracks, name)).astype(np.float32))
+        shown = getattr(tracks, name)
+        setattr(tracks, name, np.where(ready, 0, shown).astype(shown.dtype))
     hourly, alone, daily, reach = spreads(shared, make, case, of)
     mean = mean - common(mean, make, hourly)
     own = np.sqrt((OWN_FREEDOM + tracks.squares) / (OWN_FREEDOM + tracks.freedom))
@@ -295,19 +296,17 @@ def _chance(
 def _excursion(tracks: Tracks, hour: Hour, ended: Flags, of: Limits, now_s: float) -> None:
     """Since when a sum has been above zero, by how much on average; what is over ends."""
     above = (tracks.level > 0) | (tracks.day_level > 0)
-    begun = hour.learned & above & ~np.isfinite(tracks.since)
+    begun = hour.learned & above & (tracks.begun_s == 0)
     length = np.where(ended & (tracks.level <= 0), BLOCK_HOURS, 1.0) * BLOCK_S
-    tracks.since = np.where(begun, now_s - length, tracks.since)
+    tracks.begun_s = np.where(begun, now_s - length, tracks.begun_s).astype(np.uint32)
     first = np.where(np.isfinite(tracks.first), tracks.first, tracks.base)
     shift = np.where(hour.learned, hour.mean + tracks.base - first, 0.0)
-    usual = of.bad * tracks.shift / np.maximum(tracks.shifted, 1.0)
+    usual = of.bad * tracks.shift / np.maximum(tracks.shifted, 1)
     calm = hour.learned & (tracks.opened > 0) & (of.bad * shift < usual / 2)
-    tracks.calm = np.where(hour.learned, np.where(calm, tracks.calm + 1, 0.0), tracks.calm).astype(
-        np.float32
-    )
+    tracks.calm = np.where(hour.learned, np.where(calm, tracks.calm + 1, 0), tracks.calm)
     counts = hour.learned & above & ~calm
     tracks.shift = (tracks.shift + np.where(counts, shift, 0.0)).astype(np.float32)
-    tracks.shifted = (tracks.shifted + counts).astype(np.float32)
+    tracks.shifted = tracks.shifted + counts
     well = hour.learned & (tracks.calm >= CALM_BLOCKS)
     for name in ("level", "day_level", "peak", "day_peak", "ringed"):
         shown = getattr(tracks, name)
@@ -315,9 +314,9 @@ def _excursion(tracks: Tracks, hour: Hour, ended: Flags, of: Limits, now_s: floa
     for name in ("chance", "day_chance"):
         setattr(tracks, name, np.where(well, 1.0, getattr(tracks, name)).astype(np.float32))
     over = hour.learned & (well | ~above)
-    tracks.since = np.where(over, np.nan, tracks.since)
-    for name in ("shift", "shifted", "calm"):
-        setattr(tracks, name, np.where(over, 0.0, getattr(tracks, name)).astype(np.float32))
+    for name in ("begun_s", "shift", "shifted", "calm"):
+        shown = getattr(tracks, name)
+        setattr(tracks, name, np.where(over, 0, shown).astype(shown.dtype))
 
 
 def _learn_shared(tracks: Tracks, shared: Shared, make: Ints, hour: Hour) -> None:

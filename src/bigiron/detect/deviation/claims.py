@@ -127,12 +127,12 @@ def _carriers(after: State, kind: str, table: Table, row: int) -> Iterator[tuple
     tracks = table.tracks
     chances = chance(tracks)[row]
     for column, name in enumerate(table.streams):
-        p, since = float(chances[column]), float(tracks.since[row, column])
-        if not p <= 0.05 or not np.isfinite(since):
+        p, begun_s = float(chances[column]), int(tracks.begun_s[row, column])
+        if not p <= 0.05 or not begun_s:
             continue
         shown = _shown(after, kind, table, row, column, BY_NAME[name])
         suspected = bool(tracks.opened[row, column] == SUSPECTED)
-        began = datetime.fromtimestamp(since, UTC)
+        began = datetime.fromtimestamp(begun_s, UTC)
         yield column, Carrier(BY_NAME[name], shown, p, suspected, began)
 
 

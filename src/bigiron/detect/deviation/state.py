@@ -27,15 +27,15 @@ class Tracks(msgspec.Struct):
     against the track (``run``); ``first`` (the frozen commissioning
     baseline, NaN before it is). ``level`` is the sum over hours, ``day_level`` the height of the
     scan; ``peak`` and ``day_peak`` their highest since they left zero. What is told of them:
-    ``since`` (epoch seconds), ``shift`` over ``shifted`` hours since then, ``calm`` hours of
-    recovery, ``chance`` and ``day_chance`` (p-values), ``plain`` (the last hour's mean of what an
-    operator reads), ``opened`` (0 nothing, 1 told, 2 suspected).
+    ``begun_s`` (epoch seconds, 0 nothing), ``shift`` over ``shifted`` hours since then, ``calm``
+    hours of recovery, ``chance`` and ``day_chance`` (p-values), ``plain`` (the last hour's mean of
+    what an operator reads), ``opened`` (0 nothing, 1 told, 2 suspected).
     """
 
     total: Small
-    count: Small
+    count: NDArray[np.uint16]
     plain_total: Small
-    mixed: Small
+    mixed: NDArray[np.uint16]
     day_total: Small
     day_weight: Small
     base: Small
@@ -52,10 +52,10 @@ class Tracks(msgspec.Struct):
     day_level: Small
     peak: Small
     day_peak: Small
-    since: Doubles
+    begun_s: NDArray[np.uint32]
     shift: Small
-    shifted: Small
-    calm: Small
+    shifted: NDArray[np.uint16]
+    calm: NDArray[np.uint16]
     chance: Small
     day_chance: Small
     plain: Small
@@ -77,8 +77,15 @@ DAY = ("day_total", "day_weight")
 SUMS = ("level", "day_level", "peak", "day_peak", "shift", "shifted", "calm")
 PAST = ("ringed", "past", "known", "run")
 
-FILL = dict.fromkeys(("first", "since", "chance", "day_chance"), np.nan)
+FILL = dict.fromkeys(("first", "chance", "day_chance"), np.nan)
 """What a new unit holds; 0 where nothing is said."""
+
+TYPES: dict[str, type] = {
+    **dict.fromkeys(("opened", "ringed", "run"), np.uint8),
+    **dict.fromkeys(("count", "mixed", "shifted", "calm"), np.uint16),
+    "begun_s": np.uint32,
+}
+"""What is no single: a hundred thousand GPUs have a million tracks. Hours fit for seven years."""
 
 
 CASES = 9
@@ -135,7 +142,9 @@ class State(msgspec.Struct):
 def new_table(units: tuple[str, ...], streams: tuple[Stream, ...], makes: int) -> Table:
     """A table without any past."""
     n, m = len(units), len(streams)
-    arrays: dict[str, Any] = {name: np.zeros(_shape(name, n, m), _type(name)) for name in NAMES}
+    arrays: dict[str, Any] = {
+        name: np.zeros(_shape(name, n, m), TYPES.get(name, np.float32)) for name in NAMES
+    }
     for name, nothing in FILL.items():
         arrays[name].fill(nothing)
     shared = Shared(
@@ -145,11 +154,6 @@ def new_table(units: tuple[str, ...], streams: tuple[Stream, ...], makes: int) -
         np.zeros((2, m)),
     )
     return Table(units, tuple(s.name for s in streams), Tracks(**arrays), shared)
-
-
-def _type(name: str) -> type:
-    counts = dict.fromkeys(("opened", "ringed", "run"), np.uint8)
-    return {"since": np.float64, **counts}.get(name, np.float32)
 
 
 def _shape(name: str, n: int, m: int) -> tuple[int, ...]:
@@ -226,9 +230,9 @@ def relearn(tracks: Tracks, rows: NDArray[np.bool_]) -> None:
 
 def _drop(tracks: Tracks, which: NDArray[np.bool_]) -> None:
     """The scanned past and what was accumulated."""
-    for name in (*HOUR, *DAY, *SUMS, *PAST):
+    for name in (*HOUR, *DAY, *SUMS, *PAST, "begun_s"):
         getattr(tracks, name)[which] = 0
-    for name in ("first", "since", "chance", "day_chance"):
+    for name in FILL:
         getattr(tracks, name)[which] = np.nan
 
 
