@@ -92,8 +92,7 @@ class Memory:
         self._names: dict[Key, str] = {}
         self._idents: dict[tuple[str, str, str], str] = {}
         self._units: dict[Key, str] = {}
-        self._units_told: dict[Key, str] | None = None
-        """A copy that stays the same object until a unit moves."""
+        self._units_told: dict[Key, str] | None = None  # the same object until a unit moves
         limits = self.limits
         given = limits.series_s, limits.gap_s, limits.recent_samples, frozenset(reads)
         self._shelf = Shelf(*given, limits.history)
@@ -102,8 +101,7 @@ class Memory:
         """Counts changes of facts by name, and of nodes and devices under ""."""
         self._events = Happenings(limits.events_per_key)
         self._jobs: dict[tuple[str, datetime | None], Job] = {}
-        self._jobs_told: tuple[Job, ...] | None = ()
-        """All of them, the same object until one changes."""
+        self._jobs_told: tuple[Job, ...] | None = ()  # the same object until a job changes
         self._states: dict[str, NodeState] = {}
         self._checks: dict[tuple[str, str, str], CheckResult] = {}
         self._maintenance: dict[Maintenance, None] = {}
